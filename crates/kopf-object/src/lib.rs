@@ -1,0 +1,72 @@
+//! Kubernetes objects as data: what they are, what has changed in them, how to change them.
+//!
+//! Everything here is a plain function of its arguments: no async, no I/O, no clock. The
+//! reaction decides with it, the engine and the embedded cluster transport and apply it.
+//!
+//! ```
+//! use kopf_object::{Body, EssenceOptions, FieldPath, MergePatch, build_essence, diff};
+//! use serde_json::json;
+//!
+//! // An object comes from the API, and is compared to how it was when last handled.
+//! let body = Body::from_value(json!({
+//!     "metadata": {"name": "cache", "resourceVersion": "7"},
+//!     "spec": {"size": 3},
+//! }));
+//! let old = json!({"spec": {"size": 1}});
+//! let new = build_essence(body.value(), &EssenceOptions::default());
+//! let changes = diff(Some(&old), Some(&new));
+//! assert_eq!(changes.to_json(), json!([["change", ["spec", "size"], 1, 3]]));
+//!
+//! // A field handler only cares for its field.
+//! let sizes = changes.reduce(&FieldPath::parse("spec.size"));
+//! assert_eq!(sizes.to_json(), json!([["change", [], 1, 3]]));
+//!
+//! // What handlers want goes into one patch.
+//! let mut patch = MergePatch::new();
+//! patch.set(&FieldPath::parse("status.size"), json!(3));
+//! assert_eq!(patch.as_value(), &json!({"status": {"size": 3}}));
+//! ```
+
+// Where things are in objects.
+mod path;
+
+// What has changed in them.
+mod equality;
+
+mod diff;
+
+// What is stored on them, and under which names.
+mod essence;
+
+pub mod python_json;
+
+pub mod keys;
+
+// How they are changed.
+mod merge_patch;
+
+mod json_patch;
+
+pub mod finalizers;
+
+// The objects themselves, in part and as a whole.
+mod reference;
+
+mod meta;
+
+mod body;
+
+pub use body::Body;
+pub use diff::{Diff, DiffItem, DiffOp, diff, diff_left, inconsistencies};
+pub use equality::python_equal;
+pub use essence::{
+    EssenceOptions, build_essence, clear_progress_annotations, clear_progress_field, encode_essence,
+};
+pub use json_patch::{
+    JsonPatchError, Operation, apply_json_patch, json_patch, split_status_operations,
+    with_version_test,
+};
+pub use merge_patch::{MergePatch, combine, merge};
+pub use meta::{ObjectHead, ObjectMeta, OwnerHead, Text, TextMap};
+pub use path::FieldPath;
+pub use reference::ObjectReference;

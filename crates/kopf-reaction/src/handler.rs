@@ -1,0 +1,177 @@
+//! A handler as data: what a front declares about a user's function.
+//!
+//! The function itself stays with the front; here it is an index. The JSON of the Python front is
+//! read as it is; the Rust front fills the same struct.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kopf_object::FieldPath;
+use serde::Deserialize;
+
+use crate::{Backoff, Filter, Reason, Resource, Seconds, Selector};
+
+/// A user's function plus its declaration.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Handler {
+    /// The front's own number of the function; unique within one operator.
+    pub index: usize,
+    /// The name under which the progress and the results are stored.
+    pub id: Arc<str>,
+    /// The identity of the function: the same function with the same id runs once per cycle.
+    #[serde(rename = "fn", default)]
+    pub function: u64,
+    pub kind: HandlerKind,
+    /// Which activity it serves; None for resource handlers.
+    #[serde(default)]
+    pub activity: Option<Activity>,
+    /// For which reason it is called; None means any (field handlers and sub-handlers).
+    #[serde(default)]
+    pub reason: Option<Reason>,
+    /// Called only for objects that were there when the operator started (resuming).
+    #[serde(default)]
+    pub initial: bool,
+    /// A resuming handler that is called for objects under deletion too.
+    #[serde(default)]
+    pub deleted: bool,
+    /// The object must not disappear before this handler has had its turn.
+    #[serde(default)]
+    pub requires_finalizer: bool,
+    /// Which kinds it serves; None in sub-handlers, which serve the kind of their parent.
+    #[serde(default)]
+    pub selector: Option<Selector>,
+    #[serde(default)]
+    pub labels: Option<BTreeMap<String, Filter>>,
+    #[serde(default)]
+    pub annotations: Option<BTreeMap<String, Filter>>,
+    #[serde(default)]
+    pub field: Option<FieldPath>,
+    /// The field must differ between old and new, not just match.
+    #[serde(default)]
+    pub field_needs_change: bool,
+    #[serde(default)]
+    pub value: Option<Filter>,
+    #[serde(default)]
+    pub old: Option<Filter>,
+    #[serde(default)]
+    pub new: Option<Filter>,
+    /// There is a callback on the whole cause.
+    #[serde(default)]
+    pub when: bool,
+    #[serde(default)]
+    pub errors: Option<ErrorsMode>,
+    /// How long it may take, over all its tries.
+    #[serde(default)]
+    pub timeout: Option<Seconds>,
+    /// How many tries it has.
+    #[serde(default)]
+    pub retries: Option<u32>,
+    #[serde(default)]
+    pub backoff: Option<Backoff>,
+    /// How many calls of it may run at once, over all objects.
+    #[serde(default)]
+    pub concurrency: Option<usize>,
+    /// A login handler that is used only when no other one is declared.
+    #[serde(default)]
+    pub fallback: bool,
+}
+
+/// What a handler reacts to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HandlerKind {
+    /// The operator's own life: startup, cleanup, login, probes.
+    Activity,
+    /// Every event of an object, as it comes.
+    Watching,
+    /// Changes of an object, with progress and retries.
+    Changing,
+    /// Background tasks.
+    #[serde(alias = "daemon", alias = "timer")]
+    Spawning,
+    /// In-memory indexes.
+    Indexing,
+    /// Admission requests.
+    Webhook,
+}
+
+/// The moments of an operator's life which have handlers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Activity {
+    Startup,
+    Cleanup,
+    Authentication,
+    Probe,
+}
+
+/// What an arbitrary error of a handler means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ErrorsMode {
+    /// As if the handler had succeeded, with no result.
+    Ignored,
+    /// To be retried.
+    Temporary,
+    /// The handler has failed for good.
+    Permanent,
+}
+
+impl Handler {
+    /// A declaration with nothing but its identity: the start of every builder and test.
+    pub fn new(index: usize, id: &str, kind: HandlerKind) -> Self {
+        Self {
+            index,
+            id: id.into(),
+            function: index as u64,
+            kind,
+            activity: None,
+            reason: None,
+            initial: false,
+            deleted: false,
+            requires_finalizer: false,
+            selector: None,
+            labels: None,
+            annotations: None,
+            field: None,
+            field_needs_change: false,
+            value: None,
+            old: None,
+            new: None,
+            when: false,
+            errors: None,
+            timeout: None,
+            retries: None,
+            backoff: None,
+            concurrency: None,
+            fallback: false,
+        }
+    }
+
+    /// How the handler is called in the log.
+    pub fn title(&self) -> String {
+        let noun = match self.kind {
+            HandlerKind::Activity => "Activity",
+            HandlerKind::Indexing => "Indexer",
+            HandlerKind::Webhook => "Webhook",
+            HandlerKind::Watching | HandlerKind::Changing | HandlerKind::Spawning => "Handler",
+        };
+        format!("{noun} {}", crate::text::repr_str(&self.id))
+    }
+
+    /// Whether it serves the kind; callbacks on resources are answered by the front beforehand.
+    pub fn serves(&self, resource: &Resource) -> bool {
+        self.selector.as_ref().is_none_or(|selector| selector.check(resource))
+    }
+}
+
+/// The same function with the same id counts once, however often it was declared.
+pub(crate) fn deduplicated(handlers: Vec<Arc<Handler>>) -> Vec<Arc<Handler>> {
+    let mut kept: Vec<Arc<Handler>> = Vec::with_capacity(handlers.len());
+    for handler in handlers {
+        if !kept.iter().any(|known| known.function == handler.function && known.id == handler.id) {
+            kept.push(handler);
+        }
+    }
+    kept
+}

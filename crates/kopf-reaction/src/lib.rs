@@ -1,0 +1,42 @@
+//! What an operator decides, as pure functions and one state machine without I/O.
+//!
+//! Data goes in (an object, what is remembered of it, the handlers, the time), data comes out (calls to
+//! make, what to store, when to come again). Nothing here awaits, reads a clock or knows a front: the
+//! engine carries the decisions out and feeds the answers back.
+//!
+//! Read in this order: [`Handler`] and its [`Selector`] and filters, [`Reason`], the stored
+//! [`HandlerState`], the [`Round`] of calls, and the [`Cycle`] that holds it all together.
+
+mod resource;
+mod selector;
+mod handler;
+mod backoff;
+mod filter;
+mod cause;
+mod progress;
+mod storage;
+mod lifecycle;
+mod outcome;
+mod round;
+mod scene;
+mod cycle;
+mod subround;
+mod note;
+mod text;
+
+pub use backoff::{Backoff, Seconds};
+pub use cause::{Cause, Reason, detect};
+pub use cycle::{Ask, Conclusion, Cycle, CycleInput, EventType, FinalizerChange, Reply, Step};
+pub use filter::{Answers, Filter, FilterDepth, FilterQuestion, FilterSlot, Subject, select};
+pub use handler::{Activity, ErrorsMode, Handler, HandlerKind};
+pub use lifecycle::Lifecycle;
+pub use note::{Note, Severity};
+pub use outcome::{CallError, CallOutcome, Outcome};
+pub use progress::HandlerState;
+pub use resource::*;
+pub use round::{CallRequest, Counts, Round, RoundStep};
+pub use scene::{HandlerSet, ReactionSettings, Scene};
+pub use selector::*;
+pub use subround::{SubConclusion, SubRound, SubStep};
+pub use storage::{DiffBaseStorage, ProgressStorage, StorageOperation};
+pub use text::python_repr;

@@ -1,0 +1,216 @@
+//! The state of one handler on one object, as it is stored on the object between the cycles.
+//!
+//! The record is byte-compatible with kopf 1.45: an operator can take over what another one has begun.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp, civil};
+use serde_json::{Map, Value, json};
+
+use crate::Outcome;
+
+/// How far a handler has come.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HandlerState {
+    /// Part of the current cycle; otherwise only carried along to be counted and purged.
+    pub active: bool,
+    /// When it was first due.
+    pub started: Timestamp,
+    /// When it was finished.
+    pub stopped: Option<Timestamp>,
+    /// When it is to be tried again; None means at once, or never if it is finished.
+    pub delayed: Option<Timestamp>,
+    /// The reason for which it is called; None in records of unknown origin.
+    pub purpose: Option<String>,
+    /// How often it was tried.
+    pub retries: u32,
+    pub success: bool,
+    pub failure: bool,
+    /// The text of the last error.
+    pub message: Option<String>,
+    /// The sub-handlers of all levels below.
+    pub subrefs: BTreeSet<String>,
+    /// The record as it was read; None for a new one.
+    origin: Option<Value>,
+}
+
+impl HandlerState {
+    /// A handler that has just become due.
+    pub fn new(purpose: Option<&str>, now: Timestamp) -> Self {
+        Self {
+            active: true,
+            started: now,
+            stopped: None,
+            delayed: None,
+            purpose: purpose.map(str::to_owned),
+            retries: 0,
+            success: false,
+            failure: false,
+            message: None,
+            subrefs: BTreeSet::new(),
+            origin: None,
+        }
+    }
+
+    /// Reads a stored record. What is missing or unreadable in it is as good as absent.
+    pub fn from_record(record: &Value, now: Timestamp) -> Self {
+        let time = |field: &str| record.get(field).and_then(Value::as_str).and_then(parse_time);
+        let text = |field: &str| record.get(field).and_then(Value::as_str).map(str::to_owned);
+        let flag = |field: &str| record.get(field).and_then(Value::as_bool).unwrap_or_default();
+        let retries = record.get("retries").and_then(Value::as_u64).unwrap_or_default();
+        Self {
+            active: false,
+            started: time("started").unwrap_or(now),
+            stopped: time("stopped"),
+            delayed: time("delayed"),
+            purpose: text("purpose").filter(|purpose| !purpose.is_empty()),
+            retries: u32::try_from(retries).unwrap_or(u32::MAX),
+            success: flag("success"),
+            failure: flag("failure"),
+            message: text("message"),
+            subrefs: record
+                .get("subrefs")
+                .and_then(Value::as_array)
+                .map(|ids| ids.iter().filter_map(|id| id.as_str().map(str::to_owned)).collect())
+                .unwrap_or_default(),
+            origin: Some(record.clone()),
+        }
+    }
+
+    /// The record to be stored, with nulls for what is not set.
+    pub fn to_record(&self) -> Value {
+        let time = |moment: Option<Timestamp>| moment.map_or(Value::Null, |moment| format_time(moment).into());
+        json!({
+            "started": format_time(self.started),
+            "stopped": time(self.stopped),
+            "delayed": time(self.delayed),
+            "purpose": self.purpose,
+            "retries": self.retries,
+            "success": self.success,
+            "failure": self.failure,
+            "message": self.message,
+            "subrefs": if self.subrefs.is_empty() { Value::Null } else { json!(self.subrefs) },
+        })
+    }
+
+    /// Whether the record differs from the one that is stored.
+    pub fn differs_from_stored(&self) -> bool {
+        let Some(Value::Object(origin)) = &self.origin else { return true };
+        let mut present: Map<String, Value> = Map::new();
+        if let Value::Object(record) = self.to_record() {
+            present.extend(record.into_iter().filter(|(_, value)| !value.is_null()));
+        }
+        &present != origin
+    }
+
+    pub fn finished(&self) -> bool {
+        self.success || self.failure
+    }
+
+    /// Due now: not finished, and not put off.
+    pub fn awakened(&self, now: Timestamp) -> bool {
+        !self.finished() && self.delayed.is_none_or(|delayed| delayed <= now)
+    }
+
+    pub fn runtime(&self, now: Timestamp) -> SignedDuration {
+        now.duration_since(self.started)
+    }
+
+    /// The state after one more try.
+    pub fn with_outcome(mut self, outcome: &Outcome, now: Timestamp) -> Self {
+        self.stopped = self.stopped.or(outcome.is_final.then_some(now));
+        self.delayed = outcome.delay.map(|seconds| after(now, seconds));
+        self.success = outcome.is_final && outcome.error.is_none();
+        self.failure = outcome.is_final && outcome.error.is_some();
+        self.retries = self.retries.saturating_add(1);
+        self.message = outcome.error.clone();
+        self.subrefs.extend(outcome.subrefs.iter().cloned());
+        self
+    }
+}
+
+/// A moment so many seconds later; never beyond what can be written down.
+pub(crate) fn after(now: Timestamp, seconds: f64) -> Timestamp {
+    let delay = SignedDuration::try_from_secs_f64(seconds).unwrap_or(SignedDuration::ZERO);
+    now.checked_add(delay).unwrap_or(now)
+}
+
+/// As Python writes an aware UTC time: `2026-11-15T12:34:56.000000+00:00`.
+pub(crate) fn format_time(moment: Timestamp) -> String {
+    let civil = moment.to_zoned(jiff::tz::TimeZone::UTC).datetime();
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}+00:00",
+        civil.year(),
+        civil.month(),
+        civil.day(),
+        civil.hour(),
+        civil.minute(),
+        civil.second(),
+        civil.subsec_nanosecond() / 1000,
+    )
+}
+
+/// With an offset as it says, without one as UTC.
+fn parse_time(text: &str) -> Option<Timestamp> {
+    text.parse::<Timestamp>().ok().or_else(|| {
+        let civil: civil::DateTime = text.parse().ok()?;
+        civil.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn now() -> Timestamp {
+        "2026-11-15T12:34:56.123456Z".parse().unwrap()
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(format_time(now()), "2026-11-15T12:34:56.123456+00:00");
+        let table = [
+            ("2026-11-15T12:34:56.123456+00:00", Some("2026-11-15T12:34:56.123456+00:00")),
+            ("2026-11-15T12:34:56.123456", Some("2026-11-15T12:34:56.123456+00:00")),
+            ("2026-11-15T14:34:56+02:00", Some("2026-11-15T12:34:56.000000+00:00")),
+            ("2026-11-15T12:34:56Z", Some("2026-11-15T12:34:56.000000+00:00")),
+            ("yesterday", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(parse_time(text).map(format_time).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_broken_record_counts_as_far_as_it_can_be_read() {
+        let table = [json!(null), json!([]), json!("x"), json!({"retries": "many", "started": 5, "subrefs": {}})];
+        for record in table {
+            let state = HandlerState::from_record(&record, now());
+            assert_eq!((state.retries, state.started, state.finished()), (0, now(), false), "{record}");
+        }
+    }
+
+    fn moments() -> impl Strategy<Value = Timestamp> {
+        (0i64..4_000_000_000_000_000).prop_map(|microseconds| Timestamp::from_microsecond(microseconds).unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn a_stored_record_read_back_is_the_same(
+            started in moments(), stopped in proptest::option::of(moments()), delayed in proptest::option::of(moments()),
+            purpose in proptest::option::of("[a-z]{1,9}"), retries in 0u32..1000, success: bool, failure: bool,
+            message in proptest::option::of(".*"), subrefs in proptest::collection::btree_set("[a-z/]{1,9}", 0..4),
+        ) {
+            let state = HandlerState {
+                active: false, started, stopped, delayed, purpose, retries, success, failure, message, subrefs, origin: None,
+            };
+            let Value::Object(mut record) = state.to_record() else { unreachable!() };
+            record.retain(|_, value| !value.is_null());
+            let record = Value::Object(record);
+            let read = HandlerState::from_record(&record, now());
+            prop_assert!(!read.differs_from_stored());
+            prop_assert_eq!(HandlerState { origin: None, ..read }, state);
+        }
+    }
+}

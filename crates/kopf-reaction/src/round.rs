@@ -1,0 +1,358 @@
+//! One round of calls: which of the matching handlers are due, which of them are called, what came of it.
+//!
+//! The same machine serves the change handlers of a cycle, the sub-handlers of a running handler,
+//! the spies on events, and the activities. It is stepped by its owner and never waits itself.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::outcome::{Defaults, exhausted, settle};
+use crate::progress::HandlerState;
+use crate::{Backoff, CallOutcome, ErrorsMode, Handler, Lifecycle, Note, Outcome, StorageOperation};
+
+/// The states of the handlers, and the calls under way.
+#[derive(Clone, Debug)]
+pub struct Round {
+    /// Why the handlers are called; None where nothing is stored.
+    purpose: Option<String>,
+    /// In the order in which the handlers were met.
+    states: Vec<(Arc<str>, HandlerState)>,
+    /// The handlers of this round, in the order of their declaration.
+    handlers: Vec<Arc<Handler>>,
+    lifecycle: Lifecycle,
+    defaults: Defaults,
+    /// Whether the notes are about technical things only (spies).
+    local: bool,
+    stage: Stage,
+    outcomes: Vec<(Arc<str>, Outcome)>,
+    notes: Vec<Note>,
+    /// Whether notes for debugging are wanted at all.
+    verbose: bool,
+}
+
+/// Where the round is.
+#[derive(Clone, Debug)]
+enum Stage {
+    /// The due handlers are still to be chosen from.
+    Choosing,
+    /// The front was asked to choose from these.
+    AwaitingChoice(Vec<Arc<Handler>>),
+    /// The chosen handlers that are still to be called, the next one last.
+    Calling(Vec<Arc<Handler>>),
+    /// This handler is being called; the others come after it.
+    AwaitingOutcome(Arc<Handler>, Vec<Arc<Handler>>),
+    Finished,
+}
+
+/// What the owner has to do next.
+#[derive(Clone, Debug)]
+pub enum RoundStep {
+    /// Ask the user's lifecycle function; answer by [`Round::chosen`].
+    Choose(Vec<Arc<Handler>>),
+    /// Call the handler; answer by [`Round::called`].
+    Call(CallRequest),
+    /// All calls are made.
+    Finished,
+}
+
+/// One call to be made.
+#[derive(Clone, Debug)]
+pub struct CallRequest {
+    pub handler: Arc<Handler>,
+    /// How often it was tried before.
+    pub retry: u32,
+    pub started: Timestamp,
+    /// Seconds since then.
+    pub runtime_seconds: f64,
+    /// Seconds after which the call is to be cancelled.
+    pub timeout_seconds: Option<f64>,
+}
+
+/// How many handlers are in which state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub success: usize,
+    pub failure: usize,
+    pub running: usize,
+}
+
+impl Round {
+    /// A round whose progress is stored: `records` are those of all handlers of the kind, as far as there are any.
+    pub fn stored(
+        purpose: &str,
+        records: Vec<(Arc<str>, Value)>,
+        handlers: Vec<Arc<Handler>>,
+        lifecycle: Lifecycle,
+        default_backoff: f64,
+        now: Timestamp,
+    ) -> Self {
+        let mut states: Vec<(Arc<str>, HandlerState)> =
+            records.into_iter().map(|(id, record)| (id, HandlerState::from_record(&record, now))).collect();
+        for handler in &handlers {
+            match states.iter_mut().find(|(id, _)| *id == handler.id) {
+                Some((_, state)) => state.active = true,
+                None => states.push((Arc::clone(&handler.id), HandlerState::new(Some(purpose), now))),
+            }
+        }
+        Self::with_states(Some(purpose.to_owned()), states, handlers, lifecycle, ErrorsMode::Temporary, default_backoff)
+    }
+
+    /// A round that leaves no traces: spies, activities.
+    pub fn transient(
+        handlers: Vec<Arc<Handler>>,
+        errors: ErrorsMode,
+        local: bool,
+        default_backoff: f64,
+        now: Timestamp,
+    ) -> Self {
+        let states = handlers.iter().map(|handler| (Arc::clone(&handler.id), HandlerState::new(None, now))).collect();
+        let mut round = Self::with_states(None, states, handlers, Lifecycle::AllAtOnce, errors, default_backoff);
+        round.local = local;
+        round
+    }
+
+    fn with_states(
+        purpose: Option<String>,
+        states: Vec<(Arc<str>, HandlerState)>,
+        handlers: Vec<Arc<Handler>>,
+        lifecycle: Lifecycle,
+        errors: ErrorsMode,
+        default_backoff: f64,
+    ) -> Self {
+        let defaults = Defaults { errors, backoff: Backoff::constant(default_backoff) };
+        Self {
+            purpose,
+            states,
+            handlers,
+            lifecycle,
+            defaults,
+            local: false,
+            stage: Stage::Choosing,
+            outcomes: Vec::new(),
+            notes: Vec::new(),
+            verbose: true,
+        }
+    }
+
+    /// Without notes for debugging.
+    pub fn quiet(mut self, quiet: bool) -> Self {
+        self.verbose = !quiet;
+        self
+    }
+
+    /// The next thing to do; `random` gives numbers in 0..1.
+    pub fn step(&mut self, now: Timestamp, random: &mut dyn FnMut() -> f64) -> RoundStep {
+        loop {
+            match std::mem::replace(&mut self.stage, Stage::Finished) {
+                Stage::Choosing => {
+                    let due: Vec<(Arc<Handler>, u32)> = self
+                        .handlers
+                        .iter()
+                        .filter_map(|handler| self.state(&handler.id).map(|state| (handler, state)))
+                        .filter(|(_, state)| state.awakened(now))
+                        .map(|(handler, state)| (Arc::clone(handler), state.retries))
+                        .collect();
+                    match self.lifecycle.choose(&due, random) {
+                        Some(chosen) => self.chosen_handlers(chosen),
+                        None => {
+                            let candidates: Vec<_> = due.into_iter().map(|(handler, _)| handler).collect();
+                            self.stage = Stage::AwaitingChoice(candidates.clone());
+                            return RoundStep::Choose(candidates);
+                        }
+                    }
+                }
+                Stage::AwaitingChoice(candidates) => {
+                    self.stage = Stage::AwaitingChoice(candidates.clone());
+                    return RoundStep::Choose(candidates);
+                }
+                Stage::Calling(mut queue) => {
+                    let Some(handler) = queue.pop() else { return RoundStep::Finished };
+                    let Some(state) = self.state(&handler.id).cloned() else {
+                        self.stage = Stage::Calling(queue);
+                        continue;
+                    };
+                    if self.verbose {
+                        self.note(Note::debug(format!("{} is invoked.", handler.title())));
+                    }
+                    if let Some(error) = exhausted(&handler, &state, now) {
+                        self.stage = Stage::AwaitingOutcome(handler, queue);
+                        self.called(CallOutcome { result: Err(error), subrefs: Default::default() }, now, random);
+                        continue;
+                    }
+                    let runtime_seconds = state.runtime(now).as_secs_f64();
+                    let request = CallRequest {
+                        retry: state.retries,
+                        started: state.started,
+                        runtime_seconds,
+                        timeout_seconds: handler.timeout.as_ref().map(|timeout| timeout.as_f64() - runtime_seconds),
+                        handler: Arc::clone(&handler),
+                    };
+                    self.stage = Stage::AwaitingOutcome(handler, queue);
+                    return RoundStep::Call(request);
+                }
+                // Stepped without an answer: the call is still under way, and there is nothing else to do.
+                stage @ (Stage::AwaitingOutcome(..) | Stage::Finished) => {
+                    self.stage = stage;
+                    return RoundStep::Finished;
+                }
+            }
+        }
+    }
+
+    /// The user's lifecycle function has chosen these handlers, by their indexes.
+    pub fn chosen(&mut self, indexes: &[usize]) {
+        if let Stage::AwaitingChoice(candidates) = &self.stage {
+            let chosen = indexes
+                .iter()
+                .filter_map(|index| candidates.iter().find(|handler| handler.index == *index).cloned())
+                .collect();
+            self.chosen_handlers(chosen);
+        }
+    }
+
+    fn chosen_handlers(&mut self, mut chosen: Vec<Arc<Handler>>) {
+        chosen.reverse();
+        self.stage = Stage::Calling(chosen);
+    }
+
+    /// The call that was asked for has come to this.
+    pub fn called(&mut self, call: CallOutcome, now: Timestamp, random: &mut dyn FnMut() -> f64) {
+        let Stage::AwaitingOutcome(handler, queue) = std::mem::replace(&mut self.stage, Stage::Finished) else { return };
+        if let Some((_, state)) = self.states.iter_mut().find(|(id, _)| *id == handler.id) {
+            let (outcome, note) = settle(&handler, state, call, &self.defaults, now, random());
+            *state = state.clone().with_outcome(&outcome, now);
+            self.note(note);
+            self.outcomes.push((Arc::clone(&handler.id), outcome));
+        }
+        self.stage = Stage::Calling(queue);
+    }
+
+    fn note(&mut self, mut note: Note) {
+        if self.verbose || note.severity > crate::Severity::Debug {
+            note.local |= self.local;
+            self.notes.push(note);
+        }
+    }
+
+    pub fn take_notes(&mut self) -> Vec<Note> {
+        std::mem::take(&mut self.notes)
+    }
+
+    fn state(&self, id: &str) -> Option<&HandlerState> {
+        self.states.iter().find(|(known, _)| &**known == id).map(|(_, state)| state)
+    }
+
+    /// For the user's lifecycle function: the states of the handlers by their ids.
+    pub fn states(&self) -> &[(Arc<str>, HandlerState)] {
+        &self.states
+    }
+
+    /// The results of the calls that have succeeded.
+    pub fn take_results(&mut self) -> Vec<(Arc<str>, Value)> {
+        self.outcomes
+            .iter_mut()
+            .filter_map(|(id, outcome)| outcome.result.take().map(|result| (Arc::clone(id), result)))
+            .filter(|(_, result)| !result.is_null())
+            .collect()
+    }
+
+    /// The texts of the final failures.
+    pub fn failures(&self) -> impl Iterator<Item = (&Arc<str>, &str)> {
+        self.states
+            .iter()
+            .filter(|(_, state)| state.failure)
+            .map(|(id, state)| (id, state.message.as_deref().unwrap_or_default()))
+    }
+
+    /// Goes over to a new round of calls with the states of now.
+    pub fn again(&mut self) {
+        self.stage = Stage::Choosing;
+        self.outcomes.clear();
+    }
+
+    /// All handlers of the round are finished (also if there are none).
+    pub fn done(&self) -> bool {
+        self.states.iter().all(|(_, state)| !state.active || state.finished())
+    }
+
+    /// Seconds until the next handler is due; None if there is nothing to wait for.
+    pub fn delay(&self, now: Timestamp) -> Option<f64> {
+        self.states
+            .iter()
+            .filter(|(_, state)| state.active && !state.finished())
+            .map(|(_, state)| state.delayed.map_or(0.0, |delayed| delayed.duration_since(now).as_secs_f64().max(0.0)))
+            .min_by(f64::total_cmp)
+    }
+
+    pub fn ids(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.states.iter().map(|(id, _)| id)
+    }
+
+    /// The handlers of the current purpose, or of an unknown one.
+    pub fn counts(&self) -> Counts {
+        self.count(|purpose| purpose.is_none() || self.purpose.is_none() || purpose == self.purpose.as_deref())
+    }
+
+    /// What is left of other purposes: usually nothing, rarely one.
+    pub fn superseded(&self) -> Vec<(String, Counts)> {
+        let mut purposes: Vec<&str> = Vec::new();
+        for purpose in self.states.iter().filter_map(|(_, state)| state.purpose.as_deref()) {
+            if self.purpose.as_deref() != Some(purpose) && !purposes.contains(&purpose) {
+                purposes.push(purpose);
+            }
+        }
+        purposes.into_iter().map(|purpose| (purpose.to_owned(), self.count(|other| other == Some(purpose)))).collect()
+    }
+
+    fn count(&self, wanted: impl Fn(Option<&str>) -> bool) -> Counts {
+        let mut counts = Counts::default();
+        for (_, state) in self.states.iter().filter(|(_, state)| wanted(state.purpose.as_deref())) {
+            match (state.success, state.failure) {
+                (true, _) => counts.success += 1,
+                (_, true) => counts.failure += 1,
+                _ => counts.running += 1,
+            }
+        }
+        counts
+    }
+
+    /// The handlers of this round go on under the current purpose.
+    pub fn repurpose(&mut self) {
+        for (id, state) in &mut self.states {
+            if self.handlers.iter().any(|handler| handler.id == *id) {
+                state.purpose.clone_from(&self.purpose);
+            }
+        }
+    }
+
+    /// What is to be stored after the calls.
+    pub fn store(&self) -> Vec<StorageOperation> {
+        self.states
+            .iter()
+            .filter(|(_, state)| state.differs_from_stored())
+            .map(|(id, state)| StorageOperation::Store { id: Arc::clone(id), record: state.to_record() })
+            .collect()
+    }
+
+    /// What is to be forgotten when all is done: the handlers of the kind, and everything met in the round.
+    pub fn purge(&self, owned: &[Arc<Handler>]) -> Vec<StorageOperation> {
+        let mut ids: Vec<Arc<str>> = Vec::new();
+        let mut add = |id: Arc<str>| {
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        };
+        for handler in owned {
+            add(Arc::clone(&handler.id));
+        }
+        for (id, state) in &self.states {
+            add(Arc::clone(id));
+            for subref in &state.subrefs {
+                add(subref.as_str().into());
+            }
+        }
+        ids.into_iter().map(|id| StorageOperation::Purge { id }).collect()
+    }
+}
