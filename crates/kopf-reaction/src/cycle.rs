@@ -14,7 +14,7 @@ use crate::cause::{Facts, purpose_title};
 use crate::storage::Corruption;
 use crate::{
     Answers, CallOutcome, CallRequest, ErrorsMode, FilterDepth, FilterQuestion, Handler, HandlerSet, Lifecycle, Note,
-    ReactionSettings, Reason, Round, RoundStep, Scene, StorageOperation, SubRound, detect, python_repr, select,
+    ReactionSettings, Reason, Round, RoundStep, Scene, StorageOperation, SubRound, detect, diff_repr, python_repr, select,
 };
 
 /// How a body has come.
@@ -109,6 +109,9 @@ pub struct Conclusion {
     pub fully_handled: bool,
     /// A newer body must come before the change handlers have their turn.
     pub awaits_newer: bool,
+    /// What the first finished handlers of an unfinished round have seen: to be remembered for the next cycle,
+    /// see [`Cycle::remembering`].
+    pub partly_handled: Option<Arc<Value>>,
 }
 
 /// The machine.
@@ -121,6 +124,14 @@ pub struct Cycle {
     asked: Vec<FilterQuestion>,
     /// The records of the user's storage, once read.
     records: Vec<(Arc<str>, Value)>,
+    /// What could not be read; told only if the object turns out to be of interest.
+    corruptions: Vec<Corruption>,
+    /// The handlers of this cycle that only resume: they go on under any reason, and need not see every change.
+    resuming: Vec<Arc<str>>,
+    /// The sub-handlers whose stored progress is of a superseded reason: it counts as absent.
+    superseded: Vec<Arc<str>>,
+    /// A sub-handler was finished in this cycle.
+    finished_children: bool,
     round: Option<Round>,
     /// Whether the object is of any interest to the change handlers.
     interesting: bool,
@@ -159,12 +170,26 @@ impl Cycle {
             answers: Answers::default(),
             asked: Vec::new(),
             records: Vec::new(),
+            corruptions: Vec::new(),
+            resuming: Vec::new(),
+            superseded: Vec::new(),
+            finished_children: false,
             round: None,
             interesting: false,
             conclusion: Conclusion::default(),
             operations: Vec::new(),
             notes: Vec::new(),
         }
+    }
+
+    /// With what the previous cycle of the same object has left in [`Conclusion::partly_handled`].
+    ///
+    /// If the object changes while some of its handlers are finished and others are not, the finished ones have not
+    /// seen that change. What they have seen is then stored as handled at the end, not what the last ones have seen;
+    /// so the change becomes the next update, and no handler misses it.
+    pub fn remembering(mut self, partly_handled: Option<Arc<Value>>) -> Self {
+        self.conclusion.partly_handled = partly_handled;
+        self
     }
 
     /// Goes on as far as possible; `reply` answers what was asked last, `random` gives numbers in 0..1.
@@ -176,7 +201,8 @@ impl Cycle {
             if (progress || diffbase) && asked_storage.is_none() {
                 let ids = self.input.handlers.owned.iter().map(|handler| Arc::clone(&handler.id)).collect();
                 let extra_fields = self.input.handlers.extra_fields.clone();
-                return Step::Ask(Ask::Storage { ids, extra_fields, progress, diffbase });
+                // The essences, too: each storage clears them of what it keeps there itself.
+                return Step::Ask(Ask::Storage { ids, extra_fields, progress: true, diffbase: true });
             }
             self.read(asked_storage);
             self.stage = Stage::MatchingSpies;
@@ -218,11 +244,16 @@ impl Cycle {
     pub fn sub_round(&self, handlers: Vec<Arc<Handler>>, lifecycle: Option<Lifecycle>) -> Option<SubRound> {
         let scene = Arc::clone(self.scene.as_ref()?);
         let lifecycle = lifecycle.unwrap_or(self.input.settings.lifecycle);
-        Some(SubRound::new(scene, Arc::clone(&self.input.settings), handlers, lifecycle, self.input.verbose))
+        let settings = Arc::clone(&self.input.settings);
+        Some(SubRound::new(scene, settings, handlers, lifecycle, self.superseded.clone(), self.input.verbose))
     }
 
     /// What a finished round of sub-handlers leaves behind.
     pub fn absorb(&mut self, operations: Vec<StorageOperation>, results: Vec<(Arc<str>, Value)>) {
+        let is_final = |record: &Value| record["success"] == true || record["failure"] == true;
+        self.finished_children |= operations
+            .iter()
+            .any(|operation| matches!(operation, StorageOperation::Store { record, .. } if is_final(record)));
         self.operations.extend(operations);
         self.conclusion.results.extend(results);
     }
@@ -262,8 +293,8 @@ impl Cycle {
         let CycleInput { body, settings, handlers, .. } = &self.input;
         let mut corruptions = Vec::new();
         let (mut old, mut new) = match from_front {
-            Some(essences) if settings.diffbase.is_front() => essences,
-            _ => (
+            Some(essences) => essences,
+            None => (
                 settings.diffbase.fetch(body.value(), &mut corruptions),
                 Some(settings.diffbase.build(body.value(), &handlers.extra_fields)),
             ),
@@ -284,14 +315,7 @@ impl Cycle {
         let body = body.clone();
         self.scene =
             Some(Arc::new(Scene { body, event: self.input.event, cause, old, new, diff, deletion_ongoing }));
-        self.report(corruptions);
-    }
-
-    fn report(&mut self, corruptions: Vec<Corruption>) {
-        for Corruption { place, problem } in corruptions {
-            let text = format!("The stored state in {place} is ignored, as it cannot be read: {problem}");
-            self.notes.push(Note::warning(text).local());
-        }
+        self.corruptions = corruptions;
     }
 
     fn match_spies(&mut self, scene: &Scene, now: Timestamp) -> Option<Ask> {
@@ -346,19 +370,23 @@ impl Cycle {
         }
         self.interesting = !matching.is_empty();
         let settings = &self.input.settings;
-        let must_be_held = matching.iter().any(|handler| handler.requires_finalizer);
+        // Not of the matching ones: there, a function that is declared several times is only once.
+        let holding: Vec<_> = changing.iter().filter(|handler| handler.requires_finalizer).cloned().collect();
+        let must_be_held = select(&holding, scene.as_change(), FilterDepth::Interest, &self.answers)
+            .is_ok_and(|holding| !holding.is_empty());
         let held = finalizers::is_deletion_blocked(scene.body.value(), &settings.finalizer);
         let gone = scene.reason() == Reason::Gone;
 
         self.stage = Stage::Concluding;
-        if must_be_held && !held && !scene.deletion_ongoing && !gone {
+        if !self.input.consistent && !gone {
+            // Neither the finalizer nor the handlers are decided on by what is known to be outdated.
+            self.conclusion.awaits_newer = true;
+        } else if must_be_held && !held && !scene.deletion_ongoing && !gone {
             self.debug(|| Note::debug("Adding the finalizer, thus preventing the actual deletion.").local());
             self.conclusion.finalizer = Some(FinalizerChange::Add);
         } else if !must_be_held && held && !gone {
             self.debug(|| Note::debug("Removing the finalizer, as there are no handlers requiring it.").local());
             self.conclusion.finalizer = Some(FinalizerChange::Remove);
-        } else if self.interesting && !self.input.consistent && !gone {
-            self.conclusion.awaits_newer = true;
         } else if self.interesting {
             self.stage = Stage::MatchingChanges;
         }
@@ -375,6 +403,12 @@ impl Cycle {
                 _ => "Something has changed, but we are not interested (the essence is the same).",
             };
             self.debug(|| Note::debug(text));
+            if reason == Reason::Noop {
+                let (round, stored) = self.round_of(scene, Vec::new(), now);
+                if stored {
+                    self.turn_back(scene, &round);
+                }
+            }
             self.stage = Stage::Concluding;
             return None;
         }
@@ -383,36 +417,64 @@ impl Cycle {
             Err(questions) => return Some(self.ask(questions)),
             Ok(matching) => matching,
         };
+        let changing: Vec<_> = declared.into_iter().filter(|handler| !handler.initial).collect();
+        let changing = select(&changing, scene.as_change(), FilterDepth::Full, &self.answers).unwrap_or_default();
+        let resuming = matching.iter().filter(|one| !changing.iter().any(|other| other.id == one.id));
+        self.resuming = resuming.map(|handler| Arc::clone(&handler.id)).collect();
         self.begin_changes(scene, matching, now);
         None
     }
 
-    fn begin_changes(&mut self, scene: &Arc<Scene>, matching: Vec<Arc<Handler>>, now: Timestamp) {
+    /// The handlers with their states, and whether anything is stored for them, be it readable or not.
+    fn round_of(&mut self, scene: &Scene, matching: Vec<Arc<Handler>>, now: Timestamp) -> (Round, bool) {
         let settings = Arc::clone(&self.input.settings);
-        let mut corruptions = Vec::new();
         let records = if settings.progress.is_front() {
             std::mem::take(&mut self.records)
         } else {
             let body = scene.body.value();
-            let fetch = |handler: &Arc<Handler>, corruptions: &mut Vec<Corruption>| {
-                let record = settings.progress.fetch(&handler.id, body, corruptions)?;
+            let fetch = |handler: &Arc<Handler>| {
+                let record = settings.progress.fetch(&handler.id, body, &mut self.corruptions)?;
                 Some((Arc::clone(&handler.id), record))
             };
-            self.input.handlers.owned.iter().filter_map(|handler| fetch(handler, &mut corruptions)).collect()
+            self.input.handlers.owned.iter().filter_map(fetch).collect()
         };
-        self.report(corruptions);
+        let reason = scene.reason().as_str();
+        let round = Round::stored(reason, records, matching, settings.lifecycle, settings.default_backoff, now)
+            .quiet(!self.input.verbose);
+        let stored = round.has_records() || !self.corruptions.is_empty();
+        self.notes.extend(std::mem::take(&mut self.corruptions).into_iter().map(Corruption::into_note));
+        if !round.has_records() {
+            // Whatever was finished, was not stored: it is done again.
+            self.conclusion.partly_handled = None;
+        }
+        (round, stored)
+    }
 
+    /// The object is again what it was before the unfinished handling: that handling is of no use any more,
+    /// but what was finished in it has to be undone by an update.
+    fn turn_back(&mut self, scene: &Scene, round: &Round) {
+        let purged = round.purge(&self.input.handlers.owned).into_iter();
+        self.operations.extend(purged.filter(|operation| match operation {
+            StorageOperation::Purge { id } => !self.resuming.contains(id),
+            _ => true,
+        }));
+        if let Some(seen) = self.conclusion.partly_handled.take()
+            && scene.old.as_ref() != Some(&*seen)
+        {
+            self.operations.push(StorageOperation::DiffBase { essence: Value::clone(&seen) });
+            self.conclusion.delay = Some(0.0);
+        }
+    }
+
+    fn begin_changes(&mut self, scene: &Arc<Scene>, matching: Vec<Arc<Handler>>, now: Timestamp) {
         let idle = matching.is_empty();
         let title = scene.reason().title();
-        let mut round = Round::stored(
-            scene.reason().as_str(),
-            records,
-            matching,
-            settings.lifecycle,
-            settings.default_backoff,
-            now,
-        )
-        .quiet(!self.input.verbose);
+        let (mut round, stored) = self.round_of(scene, matching, now);
+        if scene.reason() == Reason::Resume && self.conclusion.partly_handled.is_some() {
+            self.turn_back(scene, &round);
+            self.stage = Stage::Concluding;
+            return;
+        }
         let superseded = round.superseded();
         for (purpose, counts) in &superseded {
             self.notes.push(Note::info(format!(
@@ -424,17 +486,19 @@ impl Cycle {
             )));
         }
         if !superseded.is_empty() {
-            round.repurpose();
-        }
-        // What was not taken over into the current purpose is of no use any more.
-        if !round.superseded().is_empty() {
-            self.operations.extend(round.purge(&self.input.handlers.owned));
+            self.conclusion.partly_handled = None;
+            self.superseded = round.supersede(&self.resuming, now);
+            let purged = self.superseded.iter().map(|id| StorageOperation::Purge { id: Arc::clone(id) });
+            self.operations.extend(purged);
         }
         self.debug(|| Note::debug(format!("{} is in progress: {}", capitalized(title), python_repr(scene.body.value()))));
         if !scene.diff.is_empty() && scene.old.is_some() && scene.new.is_some() {
-            self.debug(|| Note::debug(format!("{} diff: {}", capitalized(title), diff_repr(scene))));
+            self.debug(|| Note::debug(format!("{} diff: {}", capitalized(title), diff_repr(&scene.diff))));
         }
         if idle {
+            if stored {
+                self.operations.extend(round.purge(&self.input.handlers.owned));
+            }
             self.store_essence(scene);
             self.stage = Stage::Concluding;
         } else {
@@ -458,16 +522,28 @@ impl Cycle {
             let purge = round.purge(&self.input.handlers.owned);
             self.operations.extend(purge);
             self.store_essence(scene);
+            return;
+        }
+        let finished = self.finished_children || round.has_finished_any(|id| !self.resuming.contains(id));
+        if finished && matches!(scene.reason(), Reason::Create | Reason::Update) {
+            let seen = &mut self.conclusion.partly_handled;
+            *seen = seen.take().or_else(|| scene.new.clone().map(Arc::new));
         }
     }
 
-    /// Everything is handled: what was seen now is what was handled last.
+    /// Everything is handled: what was seen is what was handled last, and of several the oldest.
     fn store_essence(&mut self, scene: &Scene) {
         self.conclusion.fully_handled = true;
-        if let Some(new) = &scene.new
-            && scene.old.as_ref() != Some(new)
+        let seen = self.conclusion.partly_handled.take().map(|seen| Value::clone(&seen));
+        let seen = if scene.reason() == Reason::Delete { None } else { seen };
+        if let Some(essence) = seen.or_else(|| scene.new.clone())
+            && scene.old.as_ref() != Some(&essence)
         {
-            self.operations.push(StorageOperation::DiffBase { essence: new.clone() });
+            if scene.new.as_ref() != Some(&essence) {
+                // There is a change still to be handled; storages elsewhere give no event that would tell it.
+                self.conclusion.delay = Some(0.0);
+            }
+            self.operations.push(StorageOperation::DiffBase { essence });
         }
     }
 
@@ -535,21 +611,4 @@ impl Cycle {
 fn capitalized(title: &str) -> String {
     let mut characters = title.chars();
     characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
-}
-
-/// A diff as Python shows a tuple of tuples.
-fn diff_repr(scene: &Scene) -> String {
-    let items: Vec<String> = scene
-        .diff
-        .iter()
-        .map(|item| {
-            let json = item.to_json();
-            let part = |position: usize| json.get(position).map(python_repr).unwrap_or_default();
-            let field: Vec<String> = item.field.segments().map(crate::text::repr_str).collect();
-            let comma = if field.len() == 1 { "," } else { "" };
-            format!("({}, ({}{comma}), {}, {})", part(0), field.join(", "), part(2), part(3))
-        })
-        .collect();
-    let comma = if items.len() == 1 { "," } else { "" };
-    format!("({}{comma})", items.join(", "))
 }

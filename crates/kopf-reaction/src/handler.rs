@@ -46,6 +46,9 @@ pub struct Handler {
     pub annotations: Option<BTreeMap<String, Filter>>,
     #[serde(default)]
     pub field: Option<FieldPath>,
+    /// More fields that its filters look at: part of the essence, too.
+    #[serde(default)]
+    pub extra_fields: Vec<FieldPath>,
     /// The field must differ between old and new, not just match.
     #[serde(default)]
     pub field_needs_change: bool,
@@ -134,6 +137,7 @@ impl Handler {
             labels: None,
             annotations: None,
             field: None,
+            extra_fields: Vec::new(),
             field_needs_change: false,
             value: None,
             old: None,

@@ -39,4 +39,4 @@ pub use scene::{HandlerSet, ReactionSettings, Scene};
 pub use selector::*;
 pub use subround::{SubConclusion, SubRound, SubStep};
 pub use storage::{DiffBaseStorage, ProgressStorage, StorageOperation};
-pub use text::python_repr;
+pub use text::{diff_repr, python_repr};

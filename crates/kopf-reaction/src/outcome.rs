@@ -31,6 +31,8 @@ pub enum CallError {
     Exhausted { message: String },
     /// The call was cancelled because its time was over.
     TimedOut,
+    /// Given up without an outcome, as the operator stops; as good as if it was never called.
+    Abandoned,
     /// Some sub-handlers are not finished yet.
     ChildrenRetry { delay: Option<f64> },
     /// Anything else: what it means depends on the handler's declaration.
@@ -102,6 +104,9 @@ pub(crate) fn settle(
             let note = Note::debug(format!("{title} has unfinished sub-handlers. Will retry soon."));
             // The text that kopf 1.45 stores for such retries.
             (retried("None".to_owned(), delay), note)
+        }
+        Err(CallError::Abandoned) => {
+            (retried("abandoned".to_owned(), None), Note::warning(format!("{title} is cancelled. Will escalate.")))
         }
         Err(CallError::TimedOut) => {
             let text = format!("{title} has timed out after {}.", duration_str(runtime));

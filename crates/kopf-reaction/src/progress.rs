@@ -103,6 +103,11 @@ impl HandlerState {
         &present != origin
     }
 
+    /// Whether there is a record of it at all.
+    pub fn is_stored(&self) -> bool {
+        self.origin.is_some()
+    }
+
     pub fn finished(&self) -> bool {
         self.success || self.failure
     }

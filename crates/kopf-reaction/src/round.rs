@@ -272,6 +272,16 @@ impl Round {
         self.outcomes.clear();
     }
 
+    /// Whether anything is stored on the object that a finished cycle would not leave there.
+    pub fn has_records(&self) -> bool {
+        self.states.iter().any(|(_, state)| state.is_stored())
+    }
+
+    /// Whether some of the calls were the last ones of their handlers.
+    pub fn has_finished_any(&self, wanted: impl Fn(&Arc<str>) -> bool) -> bool {
+        self.outcomes.iter().any(|(id, outcome)| outcome.is_final && wanted(id))
+    }
+
     /// All handlers of the round are finished (also if there are none).
     pub fn done(&self) -> bool {
         self.states.iter().all(|(_, state)| !state.active || state.finished())
@@ -318,13 +328,26 @@ impl Round {
         counts
     }
 
-    /// The handlers of this round go on under the current purpose.
-    pub fn repurpose(&mut self) {
+    /// Takes over from other purposes; gives the ids (also of sub-handlers) whose records are of no use any more.
+    ///
+    /// Resuming handlers go on where they were, as they are mixed into any purpose. All others start anew: that
+    /// a function has succeeded, or has used up its tries, as a creation handler says nothing about its deletion.
+    pub fn supersede(&mut self, resuming: &[Arc<str>], now: Timestamp) -> Vec<Arc<str>> {
+        let mut dropped = Vec::new();
         for (id, state) in &mut self.states {
-            if self.handlers.iter().any(|handler| handler.id == *id) {
+            let foreign = state.purpose.is_some() && state.purpose != self.purpose;
+            let goes_on = state.active && (!foreign || resuming.contains(id));
+            if goes_on {
                 state.purpose.clone_from(&self.purpose);
+            } else if foreign {
+                dropped.push(Arc::clone(id));
+                dropped.extend(state.subrefs.iter().map(|subref| Arc::from(subref.as_str())));
+                if state.active {
+                    *state = HandlerState::new(self.purpose.as_deref(), now);
+                }
             }
         }
+        dropped
     }
 
     /// What is to be stored after the calls.

@@ -54,10 +54,10 @@ impl HandlerSet {
     pub fn from_handlers(handlers: impl IntoIterator<Item = Arc<Handler>>) -> Self {
         let mut set = Self::default();
         for handler in handlers {
-            if let Some(field) = &handler.field
-                && !set.extra_fields.contains(field)
-            {
-                set.extra_fields.push(field.clone());
+            for field in handler.field.iter().chain(&handler.extra_fields) {
+                if !set.extra_fields.contains(field) {
+                    set.extra_fields.push(field.clone());
+                }
             }
             match handler.kind {
                 HandlerKind::Watching => set.watching.push(handler),

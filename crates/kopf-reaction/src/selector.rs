@@ -224,7 +224,18 @@ mod tests {
         let verbs = ["list", "watch", "patch"].map(str::to_owned).to_vec();
         let categories = vec!["all".to_owned()];
         let preferred = !version.contains("alpha");
-        Arc::new(Resource { group, version, plural, kind, singular, shortcuts, categories, preferred, verbs, ..Resource::default() })
+        Arc::new(Resource {
+            group,
+            version,
+            plural,
+            kind,
+            singular,
+            shortcuts,
+            categories,
+            preferred,
+            verbs,
+            ..Resource::default()
+        })
     }
 
     fn selector(json: &str) -> Selector {
@@ -278,11 +289,7 @@ mod tests {
             ),
             (r#"{"group":"b.io","everything":true}"#, &["things.v1.b.io"], &[]),
             // Categories keep all of them, of every group.
-            (
-                r#"{"category":"all","group":"metrics.k8s.io"}"#,
-                &["pods.v1beta1.metrics.k8s.io"],
-                &[],
-            ),
+            (r#"{"category":"all","group":"metrics.k8s.io"}"#, &["pods.v1beta1.metrics.k8s.io"], &[]),
             // Callbacks see all versions; the answers here: those of the group a.io.
             (r#"{"callback":true}"#, &["things.v1.a.io", "things.v1alpha1.a.io"], &[]),
             (r#"{"callback":true,"version":"v1"}"#, &["things.v1.a.io"], &[]),
@@ -297,7 +304,10 @@ mod tests {
     #[test]
     fn the_text_names_what_is_stated() {
         let cases = [
-            (r#"{"group":"kopf.dev","version":"v1","any_name":"kex"}"#, "Selector(group='kopf.dev', version='v1', any_name='kex')"),
+            (
+                r#"{"group":"kopf.dev","version":"v1","any_name":"kex"}"#,
+                "Selector(group='kopf.dev', version='v1', any_name='kex')",
+            ),
             (r#"{"everything":true,"group":null}"#, "Selector(any_name=<Marker.EVERYTHING: 1>)"),
             (r#"{"callback":true}"#, "Selector(fn=<callback>)"),
         ];
@@ -346,13 +356,14 @@ mod tests {
             resource.verbs = verbs.iter().map(ToString::to_string).collect();
             Arc::new(resource)
         };
-        let resources = [
-            with_verbs("creates.v1.g.io", &["create", "patch"]),
-            with_verbs("reads.v1.g.io", &["list", "watch"]),
-        ];
+        let resources =
+            [with_verbs("creates.v1.g.io", &["create", "patch"]), with_verbs("reads.v1.g.io", &["list", "watch"])];
         let everything = r#"{"everything":true}"#;
         let seen = revision(&[(everything, false)], &resources);
-        assert_eq!((texts(&seen.served), texts(&seen.unwatchable)), (vec!["reads.v1.g.io".into()], vec!["creates.v1.g.io".into()]));
+        assert_eq!(
+            (texts(&seen.served), texts(&seen.unwatchable)),
+            (vec!["reads.v1.g.io".into()], vec!["creates.v1.g.io".into()])
+        );
         let changed = revision(&[(everything, false), (r#"{"any_name":"reads"}"#, true)], &resources);
         assert!(changed.served.is_empty());
         assert_eq!(texts(&changed.unpatchable), ["reads.v1.g.io"]);

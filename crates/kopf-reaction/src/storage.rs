@@ -12,6 +12,8 @@ use kopf_object::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::Note;
+
 const DEFAULT_PREFIX: &str = "kopf.zalando.org";
 
 /// One thing to be written down; in order, into the patch of the cycle.
@@ -122,6 +124,13 @@ pub struct Corruption {
     /// The annotation or field.
     pub place: String,
     pub problem: String,
+}
+
+impl Corruption {
+    pub(crate) fn into_note(self) -> Note {
+        let Self { place, problem } = self;
+        Note::warning(format!("The stored state in {place} is ignored, as it cannot be read: {problem}")).local()
+    }
 }
 
 impl ProgressStorage {

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::handler::deduplicated;
+use crate::storage::Corruption;
 use crate::{
     Answers, Ask, FilterDepth, FilterQuestion, Handler, Lifecycle, Note, ReactionSettings, Reply, Round, RoundStep,
     Scene, StorageOperation, select,
@@ -21,11 +22,14 @@ pub struct SubRound {
     settings: Arc<ReactionSettings>,
     handlers: Vec<Arc<Handler>>,
     lifecycle: Lifecycle,
+    /// Whose stored progress counts as absent: it is of a superseded reason.
+    superseded: Vec<Arc<str>>,
     verbose: bool,
     answers: Answers,
     asked: Vec<FilterQuestion>,
     matching: Option<Vec<Arc<Handler>>>,
     round: Option<Round>,
+    notes: Vec<Note>,
 }
 
 /// What comes next.
@@ -54,6 +58,7 @@ impl SubRound {
         settings: Arc<ReactionSettings>,
         handlers: Vec<Arc<Handler>>,
         lifecycle: Lifecycle,
+        superseded: Vec<Arc<str>>,
         verbose: bool,
     ) -> Self {
         Self {
@@ -61,11 +66,13 @@ impl SubRound {
             settings,
             handlers,
             lifecycle,
+            superseded,
             verbose,
             answers: Answers::default(),
             asked: Vec::new(),
             matching: None,
             round: None,
+            notes: Vec::new(),
         }
     }
 
@@ -103,7 +110,7 @@ impl SubRound {
         }
         if self.round.is_none() {
             let owned = deduplicated(self.handlers.clone());
-            let records = match records {
+            let mut records = match records {
                 Some(records) => records,
                 None if self.settings.progress.is_front() => {
                     let ids = owned.iter().map(|handler| Arc::clone(&handler.id)).collect();
@@ -111,6 +118,7 @@ impl SubRound {
                 }
                 None => self.read(&owned),
             };
+            records.retain(|(id, _)| !self.superseded.contains(id));
             let round = Round::stored(
                 self.scene.reason().as_str(),
                 records,
@@ -140,18 +148,19 @@ impl SubRound {
     }
 
     pub fn take_notes(&mut self) -> Vec<Note> {
-        self.round.as_mut().map(Round::take_notes).unwrap_or_default()
+        let mut notes = std::mem::take(&mut self.notes);
+        notes.extend(self.round.as_mut().map(Round::take_notes).unwrap_or_default());
+        notes
     }
 
-    /// A corrupt record of a sub-handler counts as absent, as elsewhere.
-    fn read(&self, owned: &[Arc<Handler>]) -> Vec<(Arc<str>, Value)> {
-        let body = self.scene.body.value();
-        owned
-            .iter()
-            .filter_map(|handler| {
-                let record = self.settings.progress.fetch(&handler.id, body, &mut Vec::new())?;
-                Some((Arc::clone(&handler.id), record))
-            })
-            .collect()
+    fn read(&mut self, owned: &[Arc<Handler>]) -> Vec<(Arc<str>, Value)> {
+        let mut corruptions = Vec::new();
+        let mut fetch = |handler: &Arc<Handler>| {
+            let record = self.settings.progress.fetch(&handler.id, self.scene.body.value(), &mut corruptions)?;
+            Some((Arc::clone(&handler.id), record))
+        };
+        let records = owned.iter().filter_map(&mut fetch).collect();
+        self.notes.extend(corruptions.into_iter().map(Corruption::into_note));
+        records
     }
 }

@@ -1,6 +1,7 @@
 //! Texts as users know them from Python: representations of values and durations in log lines.
 
 use jiff::SignedDuration;
+use kopf_object::Diff;
 use serde_json::Value;
 
 /// A value as Python's `repr()` shows it.
@@ -40,6 +41,21 @@ fn write_repr(text: &mut String, value: &Value) {
             text.push('}');
         }
     }
+}
+
+/// A diff as Python shows a tuple of tuples.
+pub fn diff_repr(diff: &Diff) -> String {
+    let items: Vec<String> = diff
+        .iter()
+        .map(|item| {
+            let field: Vec<String> = item.field.segments().map(repr_str).collect();
+            let comma = if field.len() == 1 { "," } else { "" };
+            let (old, new) = (python_repr(&item.old), python_repr(&item.new));
+            format!("({}, ({}{comma}), {old}, {new})", repr_str(item.op.as_str()), field.join(", "))
+        })
+        .collect();
+    let comma = if items.len() == 1 { "," } else { "" };
+    format!("({}{comma})", items.join(", "))
 }
 
 /// A string as Python's `repr()` shows it: double quotes only where that saves escaping.

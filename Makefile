@@ -1,0 +1,66 @@
+# The front door. Every target works from a fresh clone, given Rust (rustup) and Python 3.10 or newer;
+# `controlplane`, `test-real` and `bench` need Go, too.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kopf
+
+# What the native module is made of.
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
+
+.PHONY: help build test test-rust test-python test-real controlplane lint lint-rust lint-python invariants format clean
+
+help:
+	@echo 'make build         .venv with the package in release mode: .venv/bin/kopf, .venv/bin/python'
+	@echo 'make test          all tests that need only Rust and Python'
+	@echo 'make test-real     the tests on a real control plane (built on the first run; needs Go)'
+	@echo 'make controlplane  etcd, kube-apiserver & co into $(CACHE)/controlplane/bin'
+	@echo 'make lint          formats, lints, types, and the invariants of ARCHITECTURE.md'
+	@echo 'make format        reformats the sources'
+
+build: $(VENV)/.built
+
+$(VENV)/.installed: pyproject.toml requirements-dev.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.installed $(RUST_SOURCES)
+	. $(BIN)/activate && maturin develop --release --quiet
+	@touch $@
+
+test: test-rust test-python
+
+test-rust:
+	cargo test --workspace --locked --quiet
+
+test-python: build
+	$(BIN)/python -m pytest -q tests/python
+
+controlplane:
+	$(PYTHON) tests/controlplane/build
+
+test-real: build controlplane
+	cargo build --release --quiet --locked --package minimal --package memcached
+	$(BIN)/python -m pytest -q tests/real tests/parity
+
+lint: lint-rust lint-python invariants
+
+lint-rust:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
+
+lint-python: $(VENV)/.installed
+	$(BIN)/ruff check python tests scripts
+	$(BIN)/pyright --pythonpath $(BIN)/python python
+
+invariants:
+	$(PYTHON) scripts/check_invariants.py
+
+format:
+	cargo fmt --all
+	$(BIN)/ruff check --fix python tests scripts
+
+clean:
+	rm -rf $(VENV) target

@@ -1,0 +1,377 @@
+//! Requests to the API: bounded in number and time, repeated where that is safe.
+//!
+//! Everything in the engine that talks to the cluster does it through [`Api`]. It takes the client
+//! from the vault, reports refused credentials there, and turns answers into bytes or [`ApiError`]s.
+
+mod answer;
+mod counters;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
+
+use crate::clock::{Clock, seconds};
+use crate::credentials::Vault;
+use crate::log::Log;
+use crate::settings::NetworkingSettings;
+
+pub use answer::{ApiError, Refusal};
+use answer::{Safety, Verdict, verdict};
+pub use counters::{RequestCounters, RequestOutcome, Verb};
+
+const TARGET: &str = "kopf.engine.client";
+const AGENT: &str = concat!("kopf/", env!("CARGO_PKG_VERSION"));
+const JSON: &str = "application/json";
+
+/// Requests in flight at the same time, watches aside: it bounds the sockets of the operator.
+const REQUESTS_IN_FLIGHT: usize = 14;
+
+/// The time for one request where the settings set no limit.
+const LONGEST_REQUEST: Duration = Duration::from_secs(300);
+
+/// How a patch describes the change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchKind {
+    /// A partial object, merged into the stored one (RFC 7386).
+    Merge,
+    /// A list of operations (RFC 6902).
+    Json,
+}
+
+/// A cheap handle to the API of one cluster.
+#[derive(Clone)]
+pub struct Api {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    vault: Vault,
+    clock: Clock,
+    log: Log,
+    request_timeout: Duration,
+    error_backoffs: Vec<f64>,
+    enforce_retry_after: bool,
+    slots: Semaphore,
+    counters: RequestCounters,
+}
+
+/// One request, as it is sent in every try.
+struct Call<'a> {
+    verb: Verb,
+    method: Method,
+    path: &'a str,
+    accept: &'a str,
+    content_type: Option<&'static str>,
+    body: Bytes,
+    safety: Safety,
+}
+
+impl Api {
+    pub fn new(vault: Vault, settings: &NetworkingSettings, clock: Clock, log: Log) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                vault,
+                clock,
+                log,
+                request_timeout: settings.request_timeout.map_or(LONGEST_REQUEST, seconds),
+                error_backoffs: settings.error_backoffs.clone(),
+                enforce_retry_after: settings.enforce_retry_after,
+                slots: Semaphore::new(REQUESTS_IN_FLIGHT),
+                counters: RequestCounters::default(),
+            }),
+        }
+    }
+
+    /// The body of an answer to GET.
+    pub async fn get(&self, path: &str) -> Result<Bytes, ApiError> {
+        self.request(&Call::read(Verb::Get, path, JSON), &self.inner.error_backoffs).await
+    }
+
+    /// As [`get`](Self::get), in another representation, and maybe with retries of its own.
+    pub async fn get_as(&self, path: &str, accept: &str, backoffs: Option<&[f64]>) -> Result<Bytes, ApiError> {
+        self.request(&Call::read(Verb::Get, path, accept), backoffs.unwrap_or(&self.inner.error_backoffs)).await
+    }
+
+    /// As [`get`](Self::get), decoded.
+    pub async fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
+        let body = self.get(path).await?;
+        serde_json::from_slice(&body).map_err(|source| ApiError::Decoding { what: format!("GET {path}"), source })
+    }
+
+    /// One page of a list. The caller says how often it is tried, since it repeats lists itself.
+    pub async fn list_page(&self, path: &str, tries: ListTries) -> Result<Bytes, ApiError> {
+        let backoffs: &[f64] = match tries {
+            ListTries::Once => &[],
+            ListTries::WithBackoffs => &self.inner.error_backoffs,
+        };
+        self.request(&Call::read(Verb::List, path, JSON), backoffs).await
+    }
+
+    /// Changes an object; the answer is its newest body.
+    ///
+    /// A patch that may have been applied, but was not answered, is not repeated: the error is
+    /// [`ApiError::Unclear`] then, and the caller finds out by the next event or patch.
+    pub async fn patch(&self, path: &str, kind: PatchKind, body: Bytes) -> Result<Bytes, ApiError> {
+        let content_type = match kind {
+            PatchKind::Merge => "application/merge-patch+json",
+            PatchKind::Json => "application/json-patch+json",
+        };
+        let call = Call {
+            verb: Verb::Patch,
+            method: Method::PATCH,
+            path,
+            accept: JSON,
+            content_type: Some(content_type),
+            body,
+            safety: Safety::OnlyOnce,
+        };
+        self.request(&call, &self.inner.error_backoffs).await
+    }
+
+    /// Creates something of which a second one does no harm, such as an event.
+    pub async fn post(&self, path: &str, body: Bytes, backoffs: Option<&[f64]>) -> Result<Bytes, ApiError> {
+        let call = Call {
+            verb: Verb::Post,
+            method: Method::POST,
+            path,
+            accept: JSON,
+            content_type: Some(JSON),
+            body,
+            safety: Safety::Repeatable,
+        };
+        self.request(&call, backoffs.unwrap_or(&self.inner.error_backoffs)).await
+    }
+
+    /// Opens a watch. It is tried once, and takes none of the slots of the other requests.
+    pub async fn watch_stream(&self, path: &str, connect_timeout: Option<Duration>) -> Result<ByteStream, ApiError> {
+        let call = Call::read(Verb::Watch, path, JSON);
+        let limit = connect_timeout.unwrap_or(self.inner.request_timeout);
+        loop {
+            let session = self.inner.vault.client().await;
+            let sending = session.client.send(call.to_request()?);
+            let response = match self.inner.clock.timeout(limit, sending).await {
+                Err(_) => Err(self.count_silence(&call, ApiError::Timeout { what: call.what(), limit })),
+                Ok(Err(source)) => Err(self.count_silence(&call, ApiError::connection(call.what(), source))),
+                Ok(Ok(response)) => Ok(response),
+            }?;
+            let status = response.status();
+            self.inner.counters.count(call.verb, RequestOutcome::of(status));
+            if status == StatusCode::UNAUTHORIZED && self.inner.vault.invalidate(session.generation) {
+                continue;
+            }
+            if status != StatusCode::UNAUTHORIZED {
+                self.inner.vault.confirm(session.generation);
+            }
+            if status.is_success() {
+                return Ok(ByteStream { body: response.into_body(), what: call.what() });
+            }
+            let retry_after = retry_after(response.headers());
+            let reading = self.inner.clock.timeout(limit, response.into_body().collect()).await;
+            let body = reading.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes).unwrap_or_default();
+            return Err(ApiError::refused(call.what(), status, &body, retry_after));
+        }
+    }
+
+    /// The namespace for what belongs to no namespace, by the current credentials.
+    pub async fn default_namespace(&self) -> String {
+        self.inner.vault.client().await.client.default_namespace().to_owned()
+    }
+
+    /// How many requests were made, by verb and outcome.
+    pub fn counters(&self) -> &RequestCounters {
+        &self.inner.counters
+    }
+
+    async fn request(&self, call: &Call<'_>, backoffs: &[f64]) -> Result<Bytes, ApiError> {
+        let count = backoffs.len() + 1;
+        let mut backoffs = backoffs.iter().copied().map(seconds);
+        let mut attempt = 1;
+        loop {
+            let error = match self.attempt(call).await {
+                Ok(body) => {
+                    if attempt > 1 {
+                        let what = call.what();
+                        self.inner.log.debug(TARGET, format!("Request attempt #{attempt}/{count} succeeded: {what}"));
+                    }
+                    return Ok(body);
+                }
+                Err(error) => error,
+            };
+            let retry_after = match verdict(call.safety, &error) {
+                Verdict::Final => return Err(error),
+                Verdict::Unclear => return Err(ApiError::Unclear { what: call.what(), reason: error.to_string() }),
+                Verdict::Repeat { retry_after } => retry_after,
+            };
+            let what = call.what();
+            let Some(backoff) = backoffs.next() else {
+                if count > 1 {
+                    let text = format!("Request attempt #{attempt}/{count} failed; escalating: {what} -> {error}");
+                    self.inner.log.error(TARGET, text);
+                }
+                return Err(error);
+            };
+            let pause = match retry_after {
+                Some(asked) if self.inner.enforce_retry_after || asked > backoff => asked,
+                _ => backoff,
+            };
+            let text = format!("Request attempt #{attempt}/{count} failed; will retry: {what} -> {error}");
+            self.inner.log.error(TARGET, text);
+            self.inner.clock.sleep(pause).await;
+            attempt += 1;
+        }
+    }
+
+    /// One try; only a login in between makes it a second one.
+    async fn attempt(&self, call: &Call<'_>) -> Result<Bytes, ApiError> {
+        let limit = self.inner.request_timeout;
+        loop {
+            let session = self.inner.vault.client().await;
+            let request = call.to_request()?;
+            // The semaphore is never closed, so that an error cannot happen; it would only unbound us.
+            let slot = self.inner.slots.acquire().await.ok();
+            let exchange = async {
+                let response = session.client.send(request).await?;
+                let (parts, body) = response.into_parts();
+                let body = body.collect().await?.to_bytes();
+                Ok((parts.status, parts.headers, body))
+            };
+            let answer = self.inner.clock.timeout(limit, exchange).await;
+            drop(slot);
+            let (status, headers, body) = match answer {
+                Err(_) => Err(self.count_silence(call, ApiError::Timeout { what: call.what(), limit })),
+                Ok(Err(source)) => Err(self.count_silence(call, ApiError::connection(call.what(), source))),
+                Ok(Ok(answer)) => Ok(answer),
+            }?;
+            self.inner.counters.count(call.verb, RequestOutcome::of(status));
+            if status == StatusCode::UNAUTHORIZED {
+                if self.inner.vault.invalidate(session.generation) {
+                    continue;
+                }
+            } else {
+                self.inner.vault.confirm(session.generation);
+            }
+            if status.is_success() {
+                return Ok(body);
+            }
+            return Err(ApiError::refused(call.what(), status, &body, retry_after(&headers)));
+        }
+    }
+
+    fn count_silence(&self, call: &Call<'_>, error: ApiError) -> ApiError {
+        self.inner.counters.count(call.verb, RequestOutcome::NoAnswer);
+        error
+    }
+}
+
+/// How often one page of a list is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListTries {
+    /// An error is the caller's business at once.
+    Once,
+    /// As any other request, by the backoffs of the settings.
+    WithBackoffs,
+}
+
+impl<'a> Call<'a> {
+    fn read(verb: Verb, path: &'a str, accept: &'a str) -> Self {
+        Self {
+            verb,
+            method: Method::GET,
+            path,
+            accept,
+            content_type: None,
+            body: Bytes::new(),
+            safety: Safety::Repeatable,
+        }
+    }
+
+    fn to_request(&self) -> Result<Request<Body>, ApiError> {
+        let mut builder = Request::builder()
+            .method(self.method.clone())
+            .uri(self.path)
+            .header(USER_AGENT, AGENT)
+            .header(ACCEPT, self.accept);
+        if let Some(content_type) = self.content_type {
+            builder = builder.header(CONTENT_TYPE, content_type);
+        }
+        builder.body(Body::from(self.body.clone())).map_err(|source| ApiError::Building { what: self.what(), source })
+    }
+
+    fn what(&self) -> String {
+        format!("{} {}", self.method, self.path)
+    }
+}
+
+/// The bytes of a watch, as they come.
+pub struct ByteStream {
+    body: Body,
+    what: String,
+}
+
+impl ByteStream {
+    /// The next bytes; None at the end.
+    pub async fn next(&mut self) -> Option<Result<Bytes, ApiError>> {
+        loop {
+            let frame = match self.body.frame().await? {
+                Ok(frame) => frame,
+                Err(source) => return Some(Err(ApiError::broken(self.what.clone(), source))),
+            };
+            if let Ok(data) = frame.into_data() {
+                return Some(Ok(data));
+            }
+        }
+    }
+}
+
+/// A path with the parameters of a query.
+pub fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
+    let mut url = path.to_owned();
+    for (index, (name, value)) in parameters.iter().enumerate() {
+        url.push(if index == 0 { '?' } else { '&' });
+        url.push_str(name);
+        url.push('=');
+        for byte in value.bytes() {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                url.push(char::from(byte));
+            } else {
+                url.push_str(&format!("%{byte:02X}"));
+            }
+        }
+    }
+    url
+}
+
+/// The pause that the server asks for, in whole or broken seconds.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_encoded() {
+        assert_eq!(with_query("/a", &[]), "/a");
+        assert_eq!(with_query("/a", &[("x", "1"), ("l", "a in (b,é)")]), "/a?x=1&l=a%20in%20%28b%2C%C3%A9%29");
+    }
+
+    #[test]
+    fn pauses_of_the_server() {
+        let asked = |text: &str| {
+            let headers = HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]);
+            retry_after(&headers)
+        };
+        assert_eq!(asked("3"), Some(Duration::from_secs(3)));
+        assert_eq!(asked("0.5"), Some(Duration::from_millis(500)));
+        assert_eq!(asked("Wed, 21 Oct 2015 07:28:00 GMT"), None);
+        assert_eq!(retry_after(&HeaderMap::new()), None);
+    }
+}

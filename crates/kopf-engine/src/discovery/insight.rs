@@ -1,0 +1,64 @@
+//! What discovery is asked for, and what it answers.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use kopf_reaction::{Resource, ServedSelector};
+
+use super::namespaces::NamespacePattern;
+
+/// What the operator wants to serve.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// One entry per selector; their indexes are used in the insights.
+    pub selectors: Vec<ServedSelector>,
+    pub namespaces: Vec<NamespacePattern>,
+    /// All namespaces by one stream per resource; the patterns are ignored then.
+    pub clusterwide: bool,
+}
+
+/// The user's functions about resources and namespaces, asked on the side of the front.
+pub trait Judge: Send + Sync {
+    /// The answer of the callback of the selector at the index.
+    fn resource(&self, selector: usize, resource: Arc<Resource>) -> BoxFuture<'_, bool>;
+
+    /// The answer of the callback of the namespace pattern at the index.
+    fn namespace(&self, pattern: usize, name: String) -> BoxFuture<'_, bool>;
+}
+
+/// For operators without such functions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoJudge;
+
+impl Judge for NoJudge {
+    fn resource(&self, _: usize, _: Arc<Resource>) -> BoxFuture<'_, bool> {
+        Box::pin(async { false })
+    }
+
+    fn namespace(&self, _: usize, _: String) -> BoxFuture<'_, bool> {
+        Box::pin(async { false })
+    }
+}
+
+/// What there is to serve at the moment.
+#[derive(Clone, Debug, Default)]
+pub struct Insight {
+    /// Whether the resources and namespaces were looked at; nothing is known before that.
+    pub ready: bool,
+    /// The resources to watch.
+    pub resources: Vec<Arc<Resource>>,
+    /// The namespaces to watch namespaced resources in; `[None]` if cluster-wide.
+    pub namespaces: Vec<Option<Arc<str>>>,
+    /// All scanned resources of the groups that the selectors name, served or not.
+    pub known: Vec<Arc<Resource>>,
+    /// For each of `resources`: the indexes of the selectors that match it.
+    pub(super) matching: Vec<Vec<usize>>,
+}
+
+impl Insight {
+    /// The indexes of the selectors that match the resource; callbacks have been asked already.
+    pub fn selectors_of(&self, resource: &Resource) -> &[usize] {
+        let index = self.resources.iter().position(|known| **known == *resource);
+        index.and_then(|index| self.matching.get(index)).map_or(&[], Vec::as_slice)
+    }
+}

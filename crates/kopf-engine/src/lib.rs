@@ -1,0 +1,43 @@
+//! The running operator: it watches, queues, decides (by `kopf-reaction`), calls the front, patches.
+//!
+//! The engine knows neither Python nor the embedded cluster. It asks a front through [`Front`]
+//! and gets outcomes back; it reaches the cluster through `kube::Client`.
+
+mod operator;
+mod stop;
+mod settings;
+mod discovery;
+mod serving;
+mod watch;
+mod queue;
+mod memory;
+mod react;
+mod invoke;
+mod apply;
+mod activities;
+mod credentials;
+mod client;
+mod schema;
+mod posting;
+mod log;
+mod clock;
+
+pub use activities::ActivityError;
+pub use client::{Api, ApiError, PatchKind, Refusal};
+pub use clock::{Clock, seconds};
+pub use credentials::{ConnectionInfo, CredentialsError, Login, LoginError, Session, Vault};
+pub use discovery::{Discovery, Insight, Judge, NamespacePattern, NoJudge, Wanted};
+pub use invoke::{
+    ActivityCall, CallReply, Children, ChildrenReply, ChildrenRequest, Configuration, CycleContext, Front,
+    FrontFailure, FrontSlot, HandlerCall, Services, StorageContent, StorageQuestion,
+};
+pub use log::{FrontError, Level, Log, Record, Sink};
+pub use operator::{OperatorError, OperatorOptions, run};
+pub use posting::{EventDraft, EventSource, Poster, PosterWorkers};
+pub use schema::{Placement, SchemaBook, placement};
+pub use settings::{
+    ExecutionSettings, NetworkingSettings, PersistenceSettings, PostingSettings, QueueingSettings, ScanningSettings,
+    SelectorSetting, Settings, WatchingSettings,
+};
+pub use stop::Stop;
+pub use watch::{EventKind, OnForbidden, StreamHealth, StreamItem, StreamState, WatchStream};

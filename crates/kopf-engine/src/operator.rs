@@ -1,0 +1,236 @@
+//! The running operator: starts everything, keeps it going, stops everything in bounded time.
+//!
+//! Called by the fronts. In order: the startup handlers, the login, the discovery; then the streams and
+//! their queue, until a stop is requested; then all of it backwards, and the cleanup handlers.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use kopf_reaction::{Activity, Handler, HandlerKind, ReactionSettings, Resource, ServedSelector};
+use tokio::task::JoinSet;
+
+use crate::activities::{ActivityError, run_activity, target_of};
+use crate::invoke::{Configuration, Front, FrontFailure, Services, connection_of};
+use crate::queue::Queue;
+use crate::react::{Reactor, gates};
+use crate::serving::Serving;
+use crate::{
+    Api, Clock, ConnectionInfo, Discovery, Judge, Log, Login, NamespacePattern, Poster, PosterWorkers, Sink, Stop,
+    Vault, Wanted,
+};
+
+const TARGET: &str = "kopf.engine.operator";
+
+/// How long events may be posted after everything else has stopped.
+const POSTING_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The delay after errors in activities that come before the settings are known.
+const ACTIVITY_BACKOFF_SECONDS: f64 = 60.0;
+
+/// What is known before the startup.
+#[derive(Clone, Default)]
+pub struct OperatorOptions {
+    /// The handlers of startup, cleanup and login.
+    pub activities: Vec<Arc<Handler>>,
+    /// Globs of namespaces to be served.
+    pub namespaces: Vec<String>,
+    /// All namespaces, by one stream per kind.
+    pub clusterwide: bool,
+    /// Instead of a login.
+    pub client: Option<kube::Client>,
+}
+
+/// Why an operator could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorError {
+    #[error("the startup has failed: {0}")]
+    Startup(ActivityError),
+    #[error("the cleanup has failed: {0}")]
+    Cleanup(ActivityError),
+    #[error("the configuration cannot be used: {0}")]
+    Configuration(String),
+    #[error("{0}")]
+    Login(#[from] crate::LoginError),
+}
+
+impl From<FrontFailure> for OperatorError {
+    fn from(failure: FrontFailure) -> Self {
+        Self::Configuration(failure.message)
+    }
+}
+
+/// Runs an operator until it is asked to stop, or cannot go on.
+pub async fn run(front: Arc<dyn Front>, options: OperatorOptions, stop: Stop) -> Result<(), OperatorError> {
+    let clock = Clock::system();
+    let log = Log::new(Arc::clone(&front) as Arc<dyn Sink>);
+    let activities = Arc::new(Activities { front, clock, log, handlers: options.activities.clone() });
+    activities.log.debug(TARGET, format!("Starting Kopf {}.", env!("CARGO_PKG_VERSION")));
+
+    let started = tokio::select! {
+        biased;
+        _ = stop.requested() => None,
+        started = activities.run(Activity::Startup) => Some(started),
+    };
+    if let Some(Err(error)) = started {
+        return Err(OperatorError::Startup(error));
+    }
+    let served = match started {
+        Some(_) => serve(&activities, &options, &stop).await,
+        None => Ok(()),
+    };
+    let cleaned = activities.run(Activity::Cleanup).await;
+    served.and(cleaned.map(drop).map_err(OperatorError::Cleanup))
+}
+
+/// From the end of the startup to the request to stop.
+async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &Stop) -> Result<(), OperatorError> {
+    let Activities { front, clock, log, .. } = activities.as_ref();
+    let configuration = front.configure().await?;
+    let settings = &configuration.settings;
+    let mut tasks = JoinSet::new();
+
+    let vault = match &options.client {
+        Some(client) => Vault::with_client(client.clone(), clock.clone(), log.clone()),
+        None => {
+            let connect_timeout = settings.networking.connect_timeout.map(crate::seconds);
+            let vault = Vault::new(clock.clone(), log.clone(), connect_timeout);
+            tokio::select! {
+                biased;
+                _ = stop.requested() => return Ok(()),
+                logged_in = vault.login(activities.as_ref()) => logged_in?,
+            }
+            let (serving, login) = (vault.clone(), Arc::clone(activities));
+            tasks.spawn(async move { serving.serve(login.as_ref()).await });
+            vault
+        }
+    };
+    let api = Api::new(vault.clone(), &settings.networking, clock.clone(), log.clone());
+    let (poster, posting) =
+        Poster::start(api.clone(), &settings.posting, settings.posting.source.clone(), clock.clone(), log.clone());
+    front.connected(Services { poster, vault });
+
+    let handlers: Arc<[Arc<Handler>]> = served_handlers(&configuration).into();
+    let wanted = Wanted {
+        selectors: handlers.iter().map(|handler| served_selector(handler)).collect(),
+        namespaces: options.namespaces.iter().cloned().map(NamespacePattern::Globs).collect(),
+        clusterwide: options.clusterwide,
+    };
+    let judge = Arc::new(FrontJudge { front: Arc::clone(front), handlers: Arc::clone(&handlers), log: log.clone() });
+    let (discovery, insights) = Discovery::new(api.clone(), settings, clock.clone(), log.clone(), wanted, judge);
+    let schemas = discovery.schemas();
+    tasks.spawn(discovery.run());
+
+    let settings = Arc::new(settings.clone());
+    let reactor = Arc::new(Reactor {
+        api: api.clone(),
+        front: Arc::clone(front),
+        clock: clock.clone(),
+        log: log.clone(),
+        reaction: Arc::new(ReactionSettings {
+            finalizer: settings.persistence.finalizer.clone(),
+            progress: settings.persistence.progress_storage.clone(),
+            diffbase: settings.persistence.diffbase_storage.clone(),
+            lifecycle: settings.lifecycle,
+            default_backoff: settings.execution.default_backoff,
+        }),
+        finalizer: settings.persistence.finalizer.as_str().into(),
+        gates: gates(&handlers),
+        schemas,
+        warned: Mutex::new(BTreeSet::new()),
+        settings: Arc::clone(&settings),
+    });
+    let queue = Queue::new(reactor, settings.queueing.worker_limit, clock.clone(), log.clone());
+    let mut serving = Serving::new(api, Arc::clone(&settings), clock.clone(), log.clone(), queue.clone(), handlers);
+    tokio::select! {
+        biased;
+        _ = stop.requested() => {}
+        () = serving.follow(insights, || front.ready()) => {}
+    }
+    drop(serving);
+    tasks.abort_all();
+    queue.close(crate::seconds(settings.queueing.exit_timeout)).await;
+    finish_posting(posting).await;
+    Ok(())
+}
+
+async fn finish_posting(posting: PosterWorkers) {
+    posting.finish(POSTING_PATIENCE).await;
+}
+
+/// The handlers of objects that this engine serves.
+fn served_handlers(configuration: &Configuration) -> Vec<Arc<Handler>> {
+    let served = |handler: &&Arc<Handler>| matches!(handler.kind, HandlerKind::Watching | HandlerKind::Changing);
+    configuration.handlers.iter().filter(served).cloned().collect()
+}
+
+fn served_selector(handler: &Handler) -> ServedSelector {
+    ServedSelector {
+        selector: handler.selector.clone().unwrap_or_default(),
+        patching: handler.kind == HandlerKind::Changing,
+    }
+}
+
+/// The activities of one operator; the login is one of them.
+struct Activities {
+    front: Arc<dyn Front>,
+    clock: Clock,
+    log: Log,
+    handlers: Vec<Arc<Handler>>,
+}
+
+type Results = Vec<(Arc<str>, serde_json::Value)>;
+
+impl Activities {
+    async fn run(&self, activity: Activity) -> Result<Results, ActivityError> {
+        run_activity(&self.front, &self.clock, &self.log, activity, &self.handlers, ACTIVITY_BACKOFF_SECONDS).await
+    }
+}
+
+impl Login for Activities {
+    fn login(&self) -> BoxFuture<'_, Result<Vec<ConnectionInfo>, String>> {
+        Box::pin(async move {
+            let results = self.run(Activity::Authentication).await.map_err(|error| error.to_string())?;
+            let mut infos = Vec::with_capacity(results.len());
+            for (id, result) in results {
+                match connection_of(&result) {
+                    Ok(info) => infos.push(info),
+                    // The text of the error could show a part of a secret: only the handler is named.
+                    Err(_) => self.log.error(
+                        target_of(Activity::Authentication),
+                        format!("The credentials of the login handler {id} cannot be understood."),
+                    ),
+                }
+            }
+            Ok(infos)
+        })
+    }
+}
+
+/// Callbacks on resources, as the discovery asks for them.
+struct FrontJudge {
+    front: Arc<dyn Front>,
+    handlers: Arc<[Arc<Handler>]>,
+    log: Log,
+}
+
+impl Judge for FrontJudge {
+    fn resource(&self, selector: usize, resource: Arc<Resource>) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let Some(handler) = self.handlers.get(selector) else { return false };
+            match self.front.select(handler.index, resource).await {
+                Ok(answer) => answer,
+                Err(failure) => {
+                    let text = format!("The selector of {} has failed: {}", handler.title(), failure.message);
+                    self.log.error(TARGET, text);
+                    false
+                }
+            }
+        })
+    }
+
+    fn namespace(&self, _: usize, _: String) -> BoxFuture<'_, bool> {
+        Box::pin(async { false })
+    }
+}

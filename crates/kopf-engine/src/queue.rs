@@ -1,0 +1,379 @@
+//! 2. From the streams of events to the workers: one turn at a time per object, few workers for all.
+//!
+//! While an object has its turn, its news wait, and the newest wins (unless spies want to see each of them).
+//! Live changes go before what was only listed. Everything is bounded: the workers by a limit, the news
+//! per object by a limit, the listed objects by being held as bytes.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use kopf_object::{Body, ObjectHead};
+use kopf_reaction::EventType;
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use crate::memory::{ObjectMemory, version_number};
+use crate::react::{After, Reactor, ServedKind, Turn};
+use crate::{Clock, Level, Log};
+
+const TARGET: &str = "kopf.engine.queue";
+
+/// Workers at the same time, where the settings set no limit. Most of a worker's time is waiting for the API,
+/// of which only so many requests are in flight at once; handlers that take long need some more.
+const WORKERS: usize = 64;
+
+/// News that wait for one object, where all of them have to be shown to the spies.
+const NEWS_AT_MOST: usize = 512;
+
+/// The queue of one operator. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Queue {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    reactor: Arc<Reactor>,
+    clock: Clock,
+    log: Log,
+    limit: usize,
+    state: Mutex<State>,
+    /// A worker has come to its end.
+    finished: Notify,
+    /// Whether the workers must stop at once, wherever they are.
+    killed: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct State {
+    phase: QueuePhase,
+    kinds: HashMap<u64, Objects>,
+    /// Objects with live changes, in the order of their coming.
+    live: VecDeque<Ready>,
+    /// Objects that were only listed.
+    listed: VecDeque<Ready>,
+    running: usize,
+    next_kind: u64,
+}
+
+/// Whether new turns are given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum QueuePhase {
+    #[default]
+    Open,
+    /// The operator stops: the running turns come to their ends, no new ones are given.
+    Closing,
+}
+
+/// The objects of one kind.
+struct Objects {
+    kind: Arc<ServedKind>,
+    entries: HashMap<Arc<str>, Entry>,
+}
+
+/// An object that waits for its turn.
+struct Ready {
+    kind: u64,
+    uid: Arc<str>,
+}
+
+/// One object.
+#[derive(Default)]
+struct Entry {
+    phase: Phase,
+    news: VecDeque<News>,
+    /// The newest body, while something is pending with it.
+    held: Option<Body>,
+    timer: Option<Timer>,
+    /// None while a worker has it.
+    memory: Option<Box<ObjectMemory>>,
+    /// The number of the listing that has seen the object last.
+    listing: u64,
+    /// The stream (a namespace) by which the object has come.
+    stream: u64,
+}
+
+/// Where an object is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    /// Nothing is due.
+    #[default]
+    Idle,
+    /// It waits for a worker.
+    Ready,
+    /// A worker has it.
+    Running,
+    /// It rests after an error: news are kept, but not looked at.
+    Resting,
+}
+
+/// Something new about an object.
+struct News {
+    event: EventType,
+    raw: Bytes,
+    /// Older than what is known: for the spies only.
+    outdated: bool,
+}
+
+/// How a kind is known to the queue; dropped with [`Queue::remove_kind`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KindKey(u64);
+
+impl Queue {
+    pub fn new(reactor: Arc<Reactor>, limit: Option<usize>, clock: Clock, log: Log) -> Self {
+        let limit = limit.unwrap_or(WORKERS).max(1);
+        let (killed, _) = watch::channel(false);
+        let (state, finished) = (Mutex::default(), Notify::new());
+        Self { inner: Arc::new(Inner { reactor, clock, log, limit, state, finished, killed }) }
+    }
+
+    pub fn add_kind(&self, kind: Arc<ServedKind>) -> KindKey {
+        let mut state = self.inner.state();
+        let key = state.next_kind;
+        state.next_kind += 1;
+        state.kinds.insert(key, Objects { kind, entries: HashMap::new() });
+        KindKey(key)
+    }
+
+    /// The kind is served in another way from now on; what is remembered of its objects stays.
+    pub fn replace_kind(&self, key: KindKey, kind: Arc<ServedKind>) {
+        if let Some(objects) = self.inner.state().kinds.get_mut(&key.0) {
+            objects.kind = kind;
+        }
+    }
+
+    /// The kind is not served any more: its objects are forgotten after their turns.
+    pub fn remove_kind(&self, key: KindKey) {
+        self.inner.state().kinds.remove(&key.0);
+    }
+
+    /// Something was listed or has happened to an object.
+    pub fn push(&self, key: KindKey, stream: u64, listing: u64, event: EventType, raw: Bytes) {
+        let head = match ObjectHead::from_slice(&raw) {
+            Ok(head) => head,
+            Err(error) => {
+                self.inner.log.emit(Level::Error, TARGET, format!("An object cannot be read, it is skipped: {error}"));
+                return;
+            }
+        };
+        let version = version_number(head.metadata.resource_version.as_deref());
+        let uid = head.object_uid();
+        let mut state = self.inner.state();
+        if state.phase == QueuePhase::Closing {
+            return;
+        }
+        let Some(objects) = state.kinds.get_mut(&key.0) else { return };
+        let has_spies = !objects.kind.handlers.watching.is_empty();
+        let entry = match objects.entries.get_mut(uid.as_ref()) {
+            Some(entry) => entry,
+            None if event == EventType::Deleted && !has_spies => return,
+            None => {
+                let noticed_by_listing = event == EventType::Listed;
+                let memory = Box::new(ObjectMemory { noticed_by_listing, ..ObjectMemory::default() });
+                let entry = Entry { memory: Some(memory), stream, ..Entry::default() };
+                objects.entries.entry(Arc::from(uid.as_ref())).or_insert(entry)
+            }
+        };
+        entry.listing = listing;
+        let known = entry.memory.as_ref().is_some_and(|memory| memory.knows(version));
+        let outdated = known && event != EventType::Deleted;
+        if outdated && !has_spies {
+            return;
+        }
+        let uid: Arc<str> = Arc::from(uid.as_ref());
+        entry.receive(News { event, raw, outdated }, has_spies);
+        if entry.phase == Phase::Idle {
+            if !outdated {
+                entry.timer = None;
+            }
+            entry.phase = Phase::Ready;
+            let ready = Ready { kind: key.0, uid };
+            if event == EventType::Listed { state.listed.push_back(ready) } else { state.live.push_back(ready) }
+        }
+        self.pump(state);
+    }
+
+    /// A listing is over: what it has not seen, is not there any more.
+    pub fn listed(&self, key: KindKey, stream: u64, listing: u64) {
+        let mut state = self.inner.state();
+        if let Some(objects) = state.kinds.get_mut(&key.0) {
+            objects.entries.retain(|_, entry| {
+                entry.stream != stream || entry.listing == listing || entry.phase == Phase::Running
+            });
+        }
+    }
+
+    /// A namespace is not served any more.
+    pub fn forget_stream(&self, key: KindKey, stream: u64) {
+        self.listed(key, stream, u64::MAX);
+    }
+
+    /// Gives the running turns some time to come to their ends; no new ones are given.
+    pub async fn close(&self, patience: std::time::Duration) {
+        let deadline = self.inner.clock.instant() + patience;
+        self.inner.state().phase = QueuePhase::Closing;
+        let depleted = async {
+            loop {
+                let finished = self.inner.finished.notified();
+                if self.inner.state().running == 0 {
+                    break;
+                }
+                finished.await;
+            }
+        };
+        let patience = deadline.saturating_duration_since(self.inner.clock.instant());
+        if self.inner.clock.timeout(patience, depleted).await.is_err() {
+            let left = self.inner.state().running;
+            let text = format!("{left} objects are still being handled, they are left as they are.");
+            self.inner.log.emit(Level::Warning, TARGET, text);
+        }
+        self.inner.killed.send_replace(true);
+        self.inner.state().kinds.clear();
+    }
+
+    /// Gives turns to the objects that wait for them, as long as there are workers.
+    fn pump(&self, mut state: MutexGuard<'_, State>) {
+        while state.running < self.inner.limit && state.phase == QueuePhase::Open {
+            let Some(ready) = state.live.pop_front().or_else(|| state.listed.pop_front()) else { break };
+            let Some((kind, memory, turn)) = state.take(&ready, &self.inner.log) else { continue };
+            state.running += 1;
+            tokio::spawn(self.clone().work(ready, kind, memory, turn));
+        }
+    }
+
+    /// One worker: one turn of one object.
+    async fn work(self, ready: Ready, kind: Arc<ServedKind>, mut memory: Box<ObjectMemory>, turn: Turn) {
+        let mut killed = self.inner.killed.subscribe();
+        let after = tokio::select! {
+            biased;
+            _ = killed.wait_for(|killed| *killed) => After::Forget,
+            after = self.inner.reactor.react(&kind, &ready.uid, &mut memory, turn) => after,
+        };
+        let mut state = self.inner.state();
+        state.running -= 1;
+        self.settle(&mut state, ready, memory, after);
+        self.pump(state);
+        self.inner.finished.notify_waiters();
+    }
+
+    fn settle(&self, state: &mut State, ready: Ready, memory: Box<ObjectMemory>, after: After) {
+        let Some(objects) = state.kinds.get_mut(&ready.kind) else { return };
+        if matches!(after, After::Forget) {
+            objects.entries.remove(&ready.uid);
+            return;
+        }
+        let Some(entry) = objects.entries.get_mut(&ready.uid) else { return };
+        for news in &mut entry.news {
+            // What has come while our own patch was made may be the echo of it.
+            let version = ObjectHead::from_slice(&news.raw)
+                .ok()
+                .and_then(|head| version_number(head.metadata.resource_version.as_deref()));
+            news.outdated = news.event != EventType::Deleted && memory.knows(version);
+        }
+        if objects.kind.handlers.watching.is_empty() {
+            entry.news.retain(|news| !news.outdated);
+        }
+        entry.memory = Some(memory);
+        entry.phase = Phase::Idle;
+        match after {
+            After::Rest => entry.held = None,
+            After::Wake { delay, body } => {
+                entry.held = Some(body);
+                if entry.news.iter().all(|news| news.outdated) {
+                    entry.timer = Some(self.wake_up(&ready, self.inner.clock.instant() + delay));
+                }
+            }
+            After::Throttled { until, body } => {
+                entry.held = Some(body);
+                entry.phase = Phase::Resting;
+                entry.timer = Some(self.wake_up(&ready, until));
+            }
+            After::Unchanged | After::Forget => {}
+        }
+        if entry.phase == Phase::Idle && !entry.news.is_empty() {
+            entry.phase = Phase::Ready;
+            state.live.push_back(ready);
+        }
+    }
+
+    /// Brings the object to its turn at a later time.
+    fn wake_up(&self, ready: &Ready, when: Instant) -> Timer {
+        let queue = self.clone();
+        let (kind, uid) = (ready.kind, Arc::clone(&ready.uid));
+        let sleeping = tokio::spawn(async move {
+            queue.inner.clock.sleep_until(when).await;
+            let mut state = queue.inner.state();
+            let entry = state.kinds.get_mut(&kind).and_then(|objects| objects.entries.get_mut(&uid));
+            let Some(entry) = entry else { return };
+            entry.timer = None;
+            if matches!(entry.phase, Phase::Idle | Phase::Resting) {
+                entry.phase = Phase::Ready;
+                state.live.push_back(Ready { kind, uid });
+            }
+            queue.pump(state);
+        });
+        Timer(sleeping.abort_handle())
+    }
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while holding the lock; and if it did, the state is still what it was.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// What a worker needs for the turn of an object; None if there is nothing to be done.
+    fn take(&mut self, ready: &Ready, log: &Log) -> Option<(Arc<ServedKind>, Box<ObjectMemory>, Turn)> {
+        let objects = self.kinds.get_mut(&ready.kind)?;
+        let entry = objects.entries.get_mut(&ready.uid)?;
+        let turn = loop {
+            match entry.news.pop_front() {
+                None => match entry.held.take() {
+                    Some(body) => break Turn { body, event: None, outdated: false },
+                    None => {
+                        entry.phase = Phase::Idle;
+                        return None;
+                    }
+                },
+                Some(News { event, raw, outdated }) => match Body::parse(raw.as_ref()) {
+                    Ok(body) => break Turn { body, event: Some(event), outdated },
+                    Err(error) => {
+                        log.emit(Level::Error, TARGET, format!("An object cannot be read, it is skipped: {error}"));
+                    }
+                },
+            }
+        };
+        if !turn.outdated {
+            entry.timer = None;
+            entry.held = None;
+        }
+        let memory = entry.memory.take()?;
+        entry.phase = Phase::Running;
+        Some((Arc::clone(&objects.kind), memory, turn))
+    }
+}
+
+impl Entry {
+    fn receive(&mut self, news: News, has_spies: bool) {
+        if !has_spies {
+            // The newest wins; but nothing comes after a deletion.
+            self.news.clear();
+        } else if self.news.len() >= NEWS_AT_MOST {
+            self.news.pop_front();
+        }
+        self.news.push_back(news);
+    }
+}
+
+/// A pending wake-up; dropped, it does not come.
+struct Timer(AbortHandle);
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+

@@ -1,0 +1,528 @@
+//! 4. and 5. One turn of one object: the decisions of `kopf-reaction` are carried out, one after another.
+//!
+//! The worker of an object calls [`Reactor::react`] with a body. Calls go to the front, the patch to the
+//! API; the answer of the patch is the next body, so that the next handler starts from it at once.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use kopf_object::{Body, Diff, ObjectReference};
+use kopf_reaction::{
+    Ask, CallError, CallOutcome, CallRequest, Conclusion, Cycle, CycleInput, EventType, Handler, HandlerKind, HandlerSet,
+    HandlerState, Note, ReactionSettings, Reply, Resource, Severity, Step, SubRound, SubStep, python_repr,
+};
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::apply::{Applied, ApplyError, Change, apply};
+use crate::invoke::{
+    Children, ChildrenReply, ChildrenRequest, CycleContext, Front, FrontFailure, FrontSlot, HandlerCall,
+    StorageQuestion,
+};
+use crate::memory::{ObjectMemory, Throttle, version_number};
+use crate::schema::{Placement, SchemaBook, placement};
+use crate::{Api, Clock, FrontError, Level, Log, Record, Settings};
+
+/// The loggers of objects.
+const OBJECTS: &str = "kopf.objects";
+
+/// Cycles of one object in a row, before others have their turn.
+const CYCLES_IN_A_ROW: usize = 8;
+
+/// One kind of objects, and what serves it.
+pub(crate) struct ServedKind {
+    pub resource: Arc<Resource>,
+    pub handlers: Arc<HandlerSet>,
+}
+
+/// What carries the decisions out; shared by all workers.
+pub(crate) struct Reactor {
+    pub api: Api,
+    pub front: Arc<dyn Front>,
+    pub clock: Clock,
+    pub log: Log,
+    pub settings: Arc<Settings>,
+    pub reaction: Arc<ReactionSettings>,
+    pub finalizer: Arc<str>,
+    /// Handlers with a limit on their calls, by index.
+    pub gates: HashMap<usize, Arc<Semaphore>>,
+    /// What the CRDs keep in the status.
+    pub schemas: SchemaBook,
+    /// Which handlers were told that their results do not fit the schema.
+    pub warned: std::sync::Mutex<BTreeSet<String>>,
+}
+
+/// What is to be done with the object after its turn.
+pub(crate) enum After {
+    /// Nothing is pending.
+    Rest,
+    /// To be looked at again, with this body unless a newer one comes.
+    Wake { delay: Duration, body: Body },
+    /// Resting after an error; newer bodies wait, too.
+    Throttled { until: Instant, body: Body },
+    /// It was an old news: whatever was pending, is still.
+    Unchanged,
+    /// The object is gone.
+    Forget,
+}
+
+/// What brings an object to its turn.
+pub(crate) struct Turn {
+    pub body: Body,
+    /// None if the body was waited with.
+    pub event: Option<EventType>,
+    /// The body is older than what is known already: for the spies only.
+    pub outdated: bool,
+}
+
+impl Reactor {
+    /// One turn of an object; it never fails, but may throttle the object.
+    pub async fn react(&self, kind: &ServedKind, uid: &Arc<str>, memory: &mut ObjectMemory, turn: Turn) -> After {
+        let reference = Arc::new(turn.body.reference());
+        if matches!(memory.throttle, Throttle::Resting { .. }) {
+            self.say(&reference, Level::Info, "Throttling is over. Switching back to normal operations.".to_owned());
+        }
+        let Turn { mut body, mut event, outdated } = turn;
+        if !outdated {
+            memory.saw(version_number(body.resource_version()));
+        }
+        for _ in 0..CYCLES_IN_A_ROW {
+            let deleted = event == Some(EventType::Deleted);
+            match self.cycle(kind, uid, memory, &reference, body.clone(), event, !outdated).await {
+                Err(failure) => return self.throttle(memory, &reference, body, failure),
+                Ok(_) if deleted => return After::Forget,
+                Ok(Progressed { patched: None, delay, .. }) => {
+                    memory.throttle = Throttle::Off;
+                    return match delay {
+                        _ if outdated => After::Unchanged,
+                        None => After::Rest,
+                        Some(seconds) => After::Wake { delay: crate::seconds(seconds), body },
+                    };
+                }
+                Ok(Progressed { patched: Some(newest), .. }) => {
+                    memory.throttle = Throttle::Off;
+                    memory.saw(version_number(newest.resource_version()));
+                    if is_released(&newest) {
+                        return After::Rest;
+                    }
+                    body = newest;
+                    event = None;
+                }
+            }
+            if outdated {
+                // A spy has patched the object: the watch will bring what came of it.
+                return After::Unchanged;
+            }
+        }
+        After::Wake { delay: Duration::ZERO, body }
+    }
+
+    /// One cycle: what is decided, is called and patched.
+    #[allow(clippy::too_many_arguments)]
+    async fn cycle(
+        &self,
+        kind: &ServedKind,
+        uid: &Arc<str>,
+        memory: &mut ObjectMemory,
+        reference: &Arc<ObjectReference>,
+        body: Body,
+        event: Option<EventType>,
+        consistent: bool,
+    ) -> Result<Progressed, Failure> {
+        let context = Arc::new(CycleContext {
+            uid: Arc::clone(uid),
+            resource: Arc::clone(&kind.resource),
+            body: body.clone(),
+            event,
+            finalizer: Arc::clone(&self.finalizer),
+            scene: OnceLock::new(),
+            slot: FrontSlot::new(),
+            memory: Arc::clone(memory.front.get_or_insert_default()),
+        });
+        let mut driver = Driver {
+            reactor: self,
+            cycle: Cycle::new(CycleInput {
+                body: body.clone(),
+                event,
+                handlers: Arc::clone(&kind.handlers),
+                settings: Arc::clone(&self.reaction),
+                initial: memory.is_initial(),
+                consistent,
+                verbose: self.log.enabled(Level::Debug, OBJECTS),
+            }),
+            context: Arc::clone(&context),
+            reference: Arc::clone(reference),
+            wanted: None,
+            transformations: false,
+            last_error: None,
+        };
+        let conclusion = driver.run().await?;
+        let (wanted, transformations) = (driver.wanted.take(), driver.transformations);
+        memory.fully_handled_once |= conclusion.fully_handled;
+        if event == Some(EventType::Deleted) {
+            return Ok(Progressed { patched: None, delay: None });
+        }
+        self.conclude(kind, &context, reference, &body, conclusion, wanted, transformations).await
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    async fn conclude(
+        &self,
+        kind: &ServedKind,
+        context: &Arc<CycleContext>,
+        reference: &Arc<ObjectReference>,
+        body: &Body,
+        conclusion: Conclusion,
+        mut wanted: Option<Value>,
+        transformations: bool,
+    ) -> Result<Progressed, Failure> {
+        if !conclusion.operations.is_empty() {
+            wanted = self.front.write_storage(Arc::clone(context), conclusion.operations).await?;
+        }
+        for (id, result) in conclusion.results {
+            self.deliver(kind, reference, &mut wanted, &id, result);
+        }
+        let change =
+            Change { wanted, stored: conclusion.patch, transformations, finalizer: conclusion.finalizer };
+        let debugging = self.log.enabled(Level::Debug, OBJECTS);
+        if debugging && let Some(text) = change.describe() {
+            self.debug(reference, text);
+        }
+        let delay = conclusion.delay;
+        match apply(&self.api, &self.front, context, body, change).await.map_err(Failure::Applying)? {
+            Applied::Nothing => {
+                if conclusion.handled && delay.is_none() && debugging {
+                    self.debug(reference, "Handling cycle is finished, waiting for new changes.".to_owned());
+                } else if let Some(seconds) = delay
+                    && debugging
+                {
+                    self.debug(reference, format!("Sleeping for {seconds} seconds for the delayed handlers."));
+                }
+                Ok(Progressed { patched: None, delay })
+            }
+            Applied::Gone => {
+                self.debug(reference, "Patching was skipped: the object does not exist anymore.".to_owned());
+                Ok(Progressed { patched: None, delay: None })
+            }
+            Applied::Patched { body, inconsistencies, refusals } => {
+                for refusal in refusals {
+                    self.say(reference, Level::Error, format!("Patching was refused, its content is lost: {refusal}"));
+                }
+                if !inconsistencies.is_empty() {
+                    let text = format!("Merge-patching finished with inconsistencies: {}", diff_text(&inconsistencies));
+                    self.say(reference, Level::Warning, text);
+                }
+                Ok(Progressed { patched: Some(body), delay })
+            }
+        }
+    }
+
+    /// Puts the result of a handler to where the schema keeps it.
+    fn deliver(
+        &self,
+        kind: &ServedKind,
+        reference: &Arc<ObjectReference>,
+        wanted: &mut Option<Value>,
+        id: &Arc<str>,
+        result: Value,
+    ) {
+        let place = placement(self.schemas.status_schema(&kind.resource).as_deref(), id, &result);
+        let patch = wanted.get_or_insert_with(|| Value::Object(Map::new()));
+        let Some(status) = patch.as_object_mut().map(|patch| patch.entry("status").or_insert_with(|| Map::new().into()))
+        else {
+            return;
+        };
+        if !status.is_object() {
+            *status = Map::new().into();
+        }
+        let Value::Object(status) = status else { return };
+        match (place, result) {
+            (Placement::MergedIntoStatus, Value::Object(fields)) => status.extend(fields),
+            (Placement::Lost { reason }, _) => {
+                if status.is_empty()
+                    && let Some(Value::Object(patch)) = wanted
+                {
+                    patch.shift_remove("status");
+                }
+                let first = self.warned.lock().is_ok_and(|mut warned| warned.insert(id.to_string()));
+                if first {
+                    let text = format!(
+                        "The result of handler {} cannot be stored: {reason}",
+                        python_repr(&Value::from(&**id))
+                    );
+                    self.say(reference, Level::Warning, text);
+                }
+            }
+            (_, Value::Object(fields)) => match status.get_mut(&**id) {
+                Some(Value::Object(present)) => present.extend(fields),
+                _ => {
+                    status.insert(id.to_string(), fields.into());
+                }
+            },
+            (_, result) => {
+                status.insert(id.to_string(), result);
+            }
+        }
+    }
+
+    fn throttle(
+        &self,
+        memory: &mut ObjectMemory,
+        reference: &Arc<ObjectReference>,
+        body: Body,
+        failure: Failure,
+    ) -> After {
+        let Some((errors, delay)) = memory.throttle.next_delay(&self.settings.queueing.error_delays) else {
+            self.fail(reference, format!("An unexpected error: {failure}"), failure.into_error());
+            return After::Rest;
+        };
+        let text = format!("Throttling for {delay} seconds due to an unexpected error: {failure}");
+        self.fail(reference, text, failure.into_error());
+        let until = self.clock.instant() + crate::seconds(delay);
+        memory.throttle = Throttle::Resting { errors, until };
+        After::Throttled { until, body }
+    }
+
+    fn debug(&self, reference: &Arc<ObjectReference>, message: String) {
+        self.say(reference, Level::Debug, message);
+    }
+
+    fn say(&self, reference: &Arc<ObjectReference>, level: Level, message: String) {
+        let reference = Some(Arc::clone(reference));
+        self.log.record(Record { level, target: OBJECTS, message, reference, local: true, error: None });
+    }
+
+    fn fail(&self, reference: &Arc<ObjectReference>, message: String, error: Option<FrontError>) {
+        let reference = Some(Arc::clone(reference));
+        self.log.record(Record { level: Level::Error, target: OBJECTS, message, reference, local: true, error });
+    }
+}
+
+/// How far a cycle has brought the object.
+struct Progressed {
+    /// The newest body, if anything was patched.
+    patched: Option<Body>,
+    delay: Option<f64>,
+}
+
+/// Why a cycle could not be brought to its end.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("{}", .0.message)]
+    Front(FrontFailure),
+    #[error(transparent)]
+    Applying(ApplyError),
+}
+
+impl From<FrontFailure> for Failure {
+    fn from(failure: FrontFailure) -> Self {
+        Self::Front(failure)
+    }
+}
+
+impl Failure {
+    fn into_error(self) -> Option<FrontError> {
+        match self {
+            Self::Front(failure) | Self::Applying(ApplyError::Transformation(failure)) => failure.error,
+            Self::Applying(_) => None,
+        }
+    }
+}
+
+/// The cycle being driven: asks are answered, until it concludes.
+struct Driver<'a> {
+    reactor: &'a Reactor,
+    cycle: Cycle,
+    context: Arc<CycleContext>,
+    reference: Arc<ObjectReference>,
+    /// The user's patch, as of the last call.
+    wanted: Option<Value>,
+    transformations: bool,
+    /// The error of the last call, for its traceback.
+    last_error: Option<FrontError>,
+}
+
+impl Driver<'_> {
+    async fn run(&mut self) -> Result<Conclusion, FrontFailure> {
+        let mut reply = None;
+        loop {
+            let now = self.reactor.clock.now();
+            let step = self.cycle.step(reply.take(), now, &mut || self.reactor.clock.jitter(1.0));
+            if let Some(scene) = self.cycle.scene()
+                && self.context.scene.get().is_none()
+            {
+                // Set once and by this task only: there is nobody to lose the race to.
+                let _ = self.context.scene.set(Arc::clone(scene));
+            }
+            let notes = self.cycle.take_notes();
+            self.log(notes);
+            match step {
+                Step::Done(conclusion) => return Ok(*conclusion),
+                Step::Ask(ask) => {
+                    let states = self.states_for(&ask, self.cycle.round().map(|round| round.states()));
+                    reply = Some(self.answer(ask, states).await?.0);
+                }
+            }
+        }
+    }
+
+    fn states_for(&self, ask: &Ask, states: Option<&[(Arc<str>, HandlerState)]>) -> Vec<(Arc<str>, HandlerState)> {
+        if matches!(ask, Ask::Choose(_)) { states.unwrap_or_default().to_vec() } else { Vec::new() }
+    }
+
+    /// The reply, and the sub-handlers that were met on the way to it.
+    async fn answer(
+        &mut self,
+        ask: Ask,
+        states: Vec<(Arc<str>, HandlerState)>,
+    ) -> Result<(Reply, BTreeSet<String>), FrontFailure> {
+        let front = Arc::clone(&self.reactor.front);
+        let context = Arc::clone(&self.context);
+        let reply = match ask {
+            Ask::Storage { ids, extra_fields, progress, diffbase } => {
+                let question = StorageQuestion { ids, extra_fields, progress, diffbase };
+                let content = front.read_storage(context, question).await?;
+                Reply::Storage { old: content.old, new: content.new, records: content.records }
+            }
+            Ask::Filters(questions) => Reply::Filters(front.filter(context, questions).await?),
+            Ask::Choose(candidates) => Reply::Chosen(front.choose(context, candidates, states).await?),
+            Ask::Call(request) => {
+                let outcome = self.call(request).await?;
+                let subrefs = outcome.subrefs.clone();
+                return Ok((Reply::Called(outcome), subrefs));
+            }
+        };
+        Ok((reply, BTreeSet::new()))
+    }
+
+    /// Calls one handler, and serves its sub-handlers meanwhile.
+    async fn call(&mut self, request: CallRequest) -> Result<CallOutcome, FrontFailure> {
+        let gate = self.reactor.gates.get(&request.handler.index).cloned();
+        let permit = match gate {
+            Some(gate) => gate.acquire_owned().await.ok(),
+            None => None,
+        };
+        let (way_back, mut children) = Children::channel();
+        let mut calling = self.reactor.front.call(self.handler_call(request, way_back));
+        let mut subrefs = BTreeSet::new();
+        let reply = loop {
+            tokio::select! {
+                biased;
+                Some(request) = children.recv() => {
+                    let ChildrenRequest { handlers, lifecycle, reply } = request;
+                    let Some(round) = self.cycle.sub_round(handlers, lifecycle) else { continue };
+                    let (answer, ids) = self.run_children(round).await?;
+                    subrefs.extend(ids);
+                    // The handler may be gone already, e.g. cancelled: then nobody waits for it.
+                    let _ = reply.send(answer);
+                }
+                reply = &mut calling => break reply,
+            }
+        };
+        drop(permit);
+        if reply.result == Err(CallError::Abandoned) {
+            return Err(FrontFailure::new("the call of a handler was given up"));
+        }
+        self.wanted = reply.patch;
+        self.transformations = reply.transformations;
+        self.last_error = reply.error;
+        Ok(CallOutcome { result: reply.result, subrefs })
+    }
+
+    fn handler_call(&self, request: CallRequest, children: Children) -> HandlerCall {
+        let change = match request.handler.kind {
+            HandlerKind::Changing => self.cycle.scene().map(|scene| scene.change_for(&request.handler)),
+            _ => None,
+        };
+        HandlerCall {
+            handler: request.handler,
+            context: Arc::clone(&self.context),
+            retry: request.retry,
+            started: request.started,
+            runtime_seconds: request.runtime_seconds,
+            timeout_seconds: request.timeout_seconds,
+            change,
+            children,
+        }
+    }
+
+    /// A round of sub-handlers; boxed, since they can have sub-handlers of their own.
+    fn run_children(
+        &mut self,
+        mut round: SubRound,
+    ) -> BoxFuture<'_, Result<(ChildrenReply, BTreeSet<String>), FrontFailure>> {
+        Box::pin(async move {
+            let mut ids = BTreeSet::new();
+            let mut reply = None;
+            loop {
+                let now = self.reactor.clock.now();
+                let step = round.step(reply.take(), now, &mut || self.reactor.clock.jitter(1.0));
+                self.log(round.take_notes());
+                match step {
+                    SubStep::Ask(ask) => {
+                        let states = self.states_for(&ask, round.round().map(|round| round.states()));
+                        let (answer, subrefs) = self.answer(ask, states).await?;
+                        ids.extend(subrefs);
+                        reply = Some(answer);
+                    }
+                    SubStep::Done(conclusion) => {
+                        let conclusion = *conclusion;
+                        ids.extend(conclusion.ids.iter().map(|id| id.to_string()));
+                        self.cycle.absorb(conclusion.operations, conclusion.results);
+                        return Ok((ChildrenReply { done: conclusion.done, delay_seconds: conclusion.delay }, ids));
+                    }
+                }
+            }
+        })
+    }
+
+    fn log(&self, notes: Vec<Note>) {
+        for note in notes {
+            let level = level_of(note.severity);
+            let error = if note.traceback { self.last_error.clone() } else { None };
+            let reference = Some(Arc::clone(&self.reference));
+            let (message, local) = (note.text, note.local);
+            self.reactor.log.record(Record { level, target: OBJECTS, message, reference, local, error });
+        }
+    }
+}
+
+pub(crate) fn level_of(severity: Severity) -> Level {
+    match severity {
+        Severity::Debug => Level::Debug,
+        Severity::Info => Level::Info,
+        Severity::Warning => Level::Warning,
+        Severity::Error => Level::Error,
+    }
+}
+
+/// Under deletion with nothing that holds it: it will be gone in an instant.
+fn is_released(body: &Body) -> bool {
+    body.deletion_timestamp().is_some() && body.finalizers().next().is_none()
+}
+
+impl Change {
+    /// What is about to be sent, for debugging.
+    fn describe(&self) -> Option<String> {
+        let mut whole = self.wanted.clone().unwrap_or_else(|| Map::new().into());
+        kopf_object::combine(&mut whole, self.stored.as_value());
+        let has_data = whole.as_object().is_some_and(|fields| !fields.is_empty());
+        has_data.then(|| format!("Merge-patching the resource with: {}", python_repr(&whole)))
+    }
+}
+
+/// A diff as Python shows it.
+fn diff_text(diff: &Diff) -> String {
+    kopf_reaction::diff_repr(diff)
+}
+
+/// The limits on the calls of handlers, by their indexes.
+pub(crate) fn gates(handlers: &[Arc<Handler>]) -> HashMap<usize, Arc<Semaphore>> {
+    handlers
+        .iter()
+        .filter_map(|handler| Some((handler.index, Arc::new(Semaphore::new(handler.concurrency?.max(1))))))
+        .collect()
+}

@@ -1,0 +1,396 @@
+//! What the schemas of CRDs say about `status`, so that results of handlers are not pruned away.
+//!
+//! Discovery fills the [`SchemaBook`] from the CRDs that it observes; whoever stores a handler's
+//! result asks [`placement`] where it fits. Without permission to see CRDs nothing is known, and
+//! results go where they always went.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use kopf_reaction::Resource;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Where the result of a handler goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// To `status.<handler id>`.
+    UnderId,
+    /// Its members go directly into `status`.
+    MergedIntoStatus,
+    /// The API would prune or refuse it in either place.
+    Lost { reason: String },
+}
+
+/// Decides where the result fits by the schema of `status`; None means that nothing is known.
+pub fn placement(status_schema: Option<&Value>, handler_id: &str, result: &Value) -> Placement {
+    let Some(schema) = status_schema else { return Placement::UnderId };
+    let under_id = Value::Object(Map::from_iter([(handler_id.to_owned(), result.clone())]));
+    let Err(reason_under_id) = fits(schema, &under_id, "status") else { return Placement::UnderId };
+    if !result.is_object() {
+        return Placement::Lost { reason: reason_under_id };
+    }
+    match fits(schema, result, "status") {
+        Ok(()) => Placement::MergedIntoStatus,
+        Err(reason_merged) => Placement::Lost { reason: format!("{reason_under_id}; {reason_merged}") },
+    }
+}
+
+/// Whether the value is stored as it is: nothing pruned, nothing refused for its type.
+fn fits(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
+    if flag(schema, "x-kubernetes-preserve-unknown-fields") || flag(schema, "x-kubernetes-embedded-resource") {
+        return Ok(());
+    }
+    if value.is_null() {
+        // In a merge patch it means absence, which fits everywhere.
+        return Ok(());
+    }
+    if flag(schema, "x-kubernetes-int-or-string") {
+        let fitting = value.is_string() || value.is_i64() || value.is_u64();
+        return if fitting { Ok(()) } else { Err(format!("{path} is neither an integer nor a string")) };
+    }
+    if let Some(wanted) = schema.get("type").and_then(Value::as_str)
+        && !is_of_type(value, wanted)
+    {
+        return Err(format!("the schema wants {path} to be of the type {wanted}"));
+    }
+    match value {
+        Value::Object(members) => members.iter().try_for_each(|(name, member)| {
+            let path = format!("{path}.{name}");
+            let declared = schema.get("properties").and_then(|properties| properties.get(name));
+            match (declared, schema.get("additionalProperties")) {
+                (Some(declared), _) => fits(declared, member, &path),
+                (None, Some(Value::Bool(true))) => Ok(()),
+                (None, Some(additional @ Value::Object(_))) => fits(additional, member, &path),
+                (None, _) => Err(format!("the schema has no {path}")),
+            }
+        }),
+        Value::Array(items) => match schema.get("items") {
+            Some(schema) => items.iter().try_for_each(|item| fits(schema, item, &format!("{path}[]"))),
+            None => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+fn flag(schema: &Value, name: &str) -> bool {
+    schema.get(name).and_then(Value::as_bool).unwrap_or(false)
+}
+
+fn is_of_type(value: &Value, wanted: &str) -> bool {
+    match wanted {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "number" => value.is_number(),
+        "integer" => value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        _ => true,
+    }
+}
+
+/// The schemas of `status` of all observed CRDs, by group, plural and version. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct SchemaBook {
+    schemas: Arc<RwLock<HashMap<VersionKey, Arc<Value>>>>,
+}
+
+/// The group, the plural and the version.
+type VersionKey = (String, String, String);
+
+impl SchemaBook {
+    /// The schema of `status`; None if unknown, or if there is nothing that would be pruned.
+    pub fn status_schema(&self, resource: &Resource) -> Option<Arc<Value>> {
+        let key = (resource.group.clone(), resource.plural.clone(), resource.version.clone());
+        self.schemas.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
+    }
+
+    /// Takes over what a CRD says, instead of what it has said before.
+    pub(crate) fn learn(&self, definition: &Definition) {
+        let mut schemas = self.schemas.write().unwrap_or_else(PoisonError::into_inner);
+        schemas.retain(|(group, plural, _), _| *group != definition.group || *plural != definition.plural);
+        for version in &definition.versions {
+            if let Some(schema) = &version.status_schema {
+                let key = (definition.group.clone(), definition.plural.clone(), version.name.clone());
+                schemas.insert(key, Arc::clone(schema));
+            }
+        }
+    }
+
+    /// Forgets a CRD that is gone.
+    pub(crate) fn forget(&self, group: &str, plural: &str) {
+        let mut schemas = self.schemas.write().unwrap_or_else(PoisonError::into_inner);
+        schemas.retain(|(known_group, known_plural, _), _| known_group != group || known_plural != plural);
+    }
+}
+
+/// What matters of a CRD.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Definition {
+    /// The name of the CRD itself.
+    pub name: String,
+    pub group: String,
+    pub plural: String,
+    pub versions: Vec<DefinedVersion>,
+    pub stage: DefinitionStage,
+}
+
+/// How far a CRD is, by its own word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DefinitionStage {
+    /// Not served yet, or refused.
+    Pending,
+    /// Served.
+    Established,
+    /// Being deleted, as soon as all of its objects are.
+    Terminating,
+}
+
+/// One version of a CRD.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DefinedVersion {
+    pub name: String,
+    pub served: bool,
+    /// What [`placement`] is to be asked with.
+    pub status_schema: Option<Arc<Value>>,
+}
+
+/// Decodes a CRD, skipping all of its schemas but those of `status`.
+pub(crate) fn decode_definition(raw: &[u8]) -> Result<Definition, serde_json::Error> {
+    let decoded: RawDefinition = serde_json::from_slice(raw)?;
+    let conditions = decoded.status.unwrap_or_default().conditions.unwrap_or_default();
+    let stage = if decoded.metadata.deletion_timestamp.is_some() {
+        DefinitionStage::Terminating
+    } else if conditions.iter().any(|one| one.kind == "Established" && one.status == "True") {
+        DefinitionStage::Established
+    } else {
+        DefinitionStage::Pending
+    };
+    let preserving = decoded.spec.preserve_unknown_fields;
+    let versions = decoded.spec.versions.into_iter().map(|version| DefinedVersion {
+        name: version.name,
+        served: version.served,
+        status_schema: version
+            .schema
+            .and_then(|schema| schema.root)
+            .filter(|_| !preserving)
+            .and_then(RawRoot::status_schema)
+            .map(Arc::new),
+    });
+    Ok(Definition {
+        name: decoded.metadata.name,
+        group: decoded.spec.group,
+        plural: decoded.spec.names.plural,
+        versions: versions.collect(),
+        stage,
+    })
+}
+
+#[derive(Deserialize)]
+struct RawDefinition {
+    metadata: RawMetadata,
+    spec: RawSpec,
+    status: Option<RawStatus>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawMetadata {
+    #[serde(default)]
+    name: String,
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawSpec {
+    group: String,
+    names: RawNames,
+    #[serde(default)]
+    versions: Vec<RawVersion>,
+    #[serde(default)]
+    preserve_unknown_fields: bool,
+}
+
+#[derive(Deserialize)]
+struct RawNames {
+    plural: String,
+}
+
+#[derive(Deserialize)]
+struct RawVersion {
+    name: String,
+    #[serde(default)]
+    served: bool,
+    schema: Option<RawSchema>,
+}
+
+#[derive(Deserialize)]
+struct RawSchema {
+    #[serde(rename = "openAPIV3Schema")]
+    root: Option<RawRoot>,
+}
+
+#[derive(Deserialize)]
+struct RawRoot {
+    #[serde(default)]
+    properties: RawProperties,
+    #[serde(rename = "x-kubernetes-preserve-unknown-fields", default)]
+    preserving: bool,
+}
+
+#[derive(Default, Deserialize)]
+struct RawProperties {
+    status: Option<Value>,
+}
+
+#[derive(Default, Deserialize)]
+struct RawStatus {
+    /// Null for a moment after the creation.
+    conditions: Option<Vec<RawCondition>>,
+}
+
+#[derive(Deserialize)]
+struct RawCondition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+}
+
+impl RawRoot {
+    /// The schema of the status; one without any members if there is no status at all.
+    fn status_schema(self) -> Option<Value> {
+        match self.properties.status {
+            Some(status) => Some(status),
+            None if self.preserving => None,
+            None => Some(Value::Object(Map::from_iter([("type".to_owned(), Value::from("object"))]))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn placements() {
+        let nodes = json!({"type": "object", "properties": {"nodes": {"type": "array", "items": {"type": "string"}}}});
+        let preserving = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let declared = json!({"properties": {"fn": {"type": "object", "properties": {"a": {"type": "integer"}}}}});
+        let open = json!({"properties": {"fn": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
+        let texts = json!({"type": "object", "additionalProperties": {"type": "string"}});
+        let anything = json!({"type": "object", "additionalProperties": true});
+        let empty = json!({"type": "object"});
+        let mixed = json!({"properties": {"port": {"x-kubernetes-int-or-string": true}}});
+        let (id, merged) = (Some(true), Some(false));
+        // The schema, the result, and where it goes: under the id, merged, or nowhere.
+        let cases = [
+            (None, json!({"a": 1}), id),
+            (Some(&preserving), json!({"a": 1}), id),
+            (Some(&nodes), json!({"nodes": ["a", "b"]}), merged),
+            (Some(&nodes), json!({"nodes": []}), merged),
+            (Some(&nodes), json!({"nodes": [1]}), None),
+            (Some(&nodes), json!({"nodes": [], "other": 1}), None),
+            (Some(&nodes), json!({}), merged),
+            (Some(&nodes), json!("text"), None),
+            (Some(&nodes), json!(["a"]), None),
+            (Some(&declared), json!({"a": 1}), id),
+            (Some(&declared), json!({"a": 1.5}), None),
+            (Some(&declared), json!({"b": 1}), None),
+            (Some(&declared), json!({"fn": {"a": 1}}), merged),
+            (Some(&open), json!({"b": {"c": [1]}}), id),
+            (Some(&open), json!("not an object"), id),
+            (Some(&texts), json!("text"), id),
+            (Some(&texts), json!(1), None),
+            (Some(&texts), json!({"a": "text"}), merged),
+            (Some(&anything), json!({"a": {"b": 1}}), id),
+            (Some(&empty), json!({"a": 1}), None),
+            (Some(&mixed), json!({"port": "http"}), merged),
+            (Some(&mixed), json!({"port": 80}), merged),
+            (Some(&mixed), json!({"port": {}}), None),
+        ];
+        for (schema, result, expected) in cases {
+            let actual = match placement(schema, "fn", &result) {
+                Placement::UnderId => Some(true),
+                Placement::MergedIntoStatus => Some(false),
+                Placement::Lost { .. } => None,
+            };
+            assert_eq!(actual, expected, "{schema:?} {result}");
+        }
+    }
+
+    #[test]
+    fn the_reason_names_both_places() {
+        let schema = json!({"type": "object", "properties": {"nodes": {"type": "array"}}});
+        let Placement::Lost { reason } = placement(Some(&schema), "fn", &json!({"size": 1})) else {
+            panic!("it must be lost");
+        };
+        assert_eq!(reason, "the schema has no status.fn; the schema has no status.size");
+    }
+
+    fn definition(version: &Value, conditions: &Value) -> Definition {
+        let crd = json!({
+            "metadata": {"name": "things.g.io"},
+            "spec": {"group": "g.io", "names": {"plural": "things", "kind": "Thing"}, "versions": [version]},
+            "status": {"conditions": conditions},
+        });
+        decode_definition(crd.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn definitions() {
+        let yes = json!([{"type": "NamesAccepted", "status": "True"}, {"type": "Established", "status": "True"}]);
+        let status = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+        let empty = json!({"type": "object"});
+        // The root schema, and what is known of the status by it.
+        let cases = [
+            (json!({"properties": {"spec": {}, "status": status}}), Some(&status)),
+            (json!({"properties": {"spec": {}}}), Some(&empty)),
+            (json!({"x-kubernetes-preserve-unknown-fields": true}), None),
+            (json!({"x-kubernetes-preserve-unknown-fields": true, "properties": {"status": status}}), Some(&status)),
+        ];
+        for (root, expected) in cases {
+            let version = json!({"name": "v1", "served": true, "schema": {"openAPIV3Schema": root}});
+            let definition = definition(&version, &yes);
+            assert_eq!(definition.stage, DefinitionStage::Established);
+            assert_eq!(definition.versions[0].status_schema.as_deref(), expected, "{root}");
+        }
+        let bare = definition(&json!({"name": "v1", "served": false}), &json!([]));
+        assert!(bare.versions[0].status_schema.is_none() && !bare.versions[0].served);
+        assert_eq!(bare.stage, DefinitionStage::Pending);
+    }
+
+    #[test]
+    fn fresh_and_dying_definitions() {
+        let spec = json!({"group": "g.io", "names": {"plural": "things"}, "versions": []});
+        let stage = |metadata: Value, status: Value| {
+            let crd = json!({"metadata": metadata, "spec": spec, "status": status});
+            decode_definition(crd.to_string().as_bytes()).map(|definition| definition.stage).unwrap()
+        };
+        let established = json!({"conditions": [{"type": "Established", "status": "True"}]});
+        let dying = json!({"name": "n", "deletionTimestamp": "2030-01-01T00:00:00Z"});
+        assert_eq!(stage(json!({"name": "n"}), json!({"conditions": null})), DefinitionStage::Pending);
+        assert_eq!(stage(json!({"name": "n"}), Value::Null), DefinitionStage::Pending);
+        assert_eq!(stage(json!({"name": "n"}), established.clone()), DefinitionStage::Established);
+        assert_eq!(stage(dying, established), DefinitionStage::Terminating);
+    }
+
+    #[test]
+    fn the_book_follows_the_definitions() {
+        let book = SchemaBook::default();
+        let resource =
+            Resource { group: "g.io".into(), version: "v1".into(), plural: "things".into(), ..Resource::default() };
+        assert!(book.status_schema(&resource).is_none());
+        let schema =
+            json!({"name": "v1", "schema": {"openAPIV3Schema": {"properties": {"status": {"type": "object"}}}}});
+        book.learn(&definition(&schema, &json!([])));
+        assert_eq!(book.status_schema(&resource).as_deref(), Some(&json!({"type": "object"})));
+        book.learn(&definition(&json!({"name": "v2"}), &json!([])));
+        assert!(book.status_schema(&resource).is_none());
+        book.learn(&definition(&schema, &json!([])));
+        book.forget("g.io", "things");
+        assert!(book.status_schema(&resource).is_none());
+    }
+}

@@ -1,0 +1,160 @@
+//! 1. Which streams run: one per kind and namespace, as the discovery tells. Their events go to the queue.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kopf_reaction::{EventType, Handler, HandlerSet, Resource};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::queue::{KindKey, Queue};
+use crate::react::ServedKind;
+use crate::watch::{EventKind, OnForbidden, StreamHealth, StreamItem, WatchStream};
+use crate::{Api, Clock, Insight, Log, Settings};
+
+/// Events between a stream and the queue; a full channel slows the reading down.
+const EVENTS_AT_MOST: usize = 256;
+
+/// The streams of one operator. Dropped, it ends all of them.
+pub(crate) struct Serving {
+    api: Api,
+    settings: Arc<Settings>,
+    clock: Clock,
+    log: Log,
+    queue: Queue,
+    handlers: Arc<[Arc<Handler>]>,
+    kinds: HashMap<Arc<Resource>, Kind>,
+    next_stream: u64,
+}
+
+/// One kind that is served.
+struct Kind {
+    key: KindKey,
+    streams: HashMap<Option<Arc<str>>, Stream>,
+}
+
+/// One stream; dropped, it ends.
+struct Stream {
+    number: u64,
+    _tasks: JoinSet<()>,
+}
+
+impl Serving {
+    pub fn new(
+        api: Api,
+        settings: Arc<Settings>,
+        clock: Clock,
+        log: Log,
+        queue: Queue,
+        handlers: Arc<[Arc<Handler>]>,
+    ) -> Self {
+        Self { api, settings, clock, log, queue, handlers, kinds: HashMap::new(), next_stream: 0 }
+    }
+
+    /// Starts and stops streams as the cluster changes; it ends only with the discovery.
+    pub async fn follow(&mut self, mut insights: watch::Receiver<Arc<Insight>>, ready: impl FnOnce()) {
+        let mut ready = Some(ready);
+        loop {
+            let insight = Arc::clone(&insights.borrow_and_update());
+            if insight.ready {
+                self.adjust(&insight);
+                if let Some(ready) = ready.take() {
+                    ready();
+                }
+            }
+            if insights.changed().await.is_err() {
+                // The discovery is gone, which happens only when everything stops.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    fn adjust(&mut self, insight: &Insight) {
+        let (log, queue) = (&self.log, &self.queue);
+        self.kinds.retain(|resource, kind| {
+            let served = insight.resources.contains(resource);
+            if !served {
+                log.debug("kopf.engine.serving", format!("Stopped serving {resource}."));
+                queue.remove_kind(kind.key);
+            }
+            served
+        });
+        for resource in &insight.resources {
+            self.serve(resource, insight);
+        }
+    }
+
+    fn serve(&mut self, resource: &Arc<Resource>, insight: &Insight) {
+        let matching = insight.selectors_of(resource).iter().filter_map(|index| self.handlers.get(*index).cloned());
+        let served = Arc::new(ServedKind {
+            resource: Arc::clone(resource),
+            handlers: Arc::new(HandlerSet::from_handlers(matching)),
+        });
+        // The same kind may have changed in its details, such as its subresources.
+        let mut kind = match self.kinds.remove_entry(resource) {
+            Some((_, kind)) => {
+                self.queue.replace_kind(kind.key, served);
+                kind
+            }
+            None => Kind { key: self.queue.add_kind(served), streams: HashMap::new() },
+        };
+        let cluster = [None];
+        let namespaces = if resource.namespaced { insight.namespaces.as_slice() } else { &cluster };
+        kind.streams.retain(|namespace, stream| {
+            let served = namespaces.contains(namespace);
+            if !served {
+                self.queue.forget_stream(kind.key, stream.number);
+            }
+            served
+        });
+        for namespace in namespaces {
+            if !kind.streams.contains_key(namespace) {
+                let stream = self.start(kind.key, resource, namespace.clone());
+                kind.streams.insert(namespace.clone(), stream);
+            }
+        }
+        self.kinds.insert(Arc::clone(resource), kind);
+    }
+
+    fn start(&mut self, key: KindKey, resource: &Arc<Resource>, namespace: Option<Arc<str>>) -> Stream {
+        let number = self.next_stream;
+        self.next_stream += 1;
+        let stream = WatchStream {
+            api: self.api.clone(),
+            settings: Arc::new(self.settings.watching.clone()),
+            clock: self.clock.clone(),
+            log: self.log.clone(),
+            resource: Arc::clone(resource),
+            namespace,
+            health: Arc::new(StreamHealth::default()),
+            on_forbidden: OnForbidden::Warn,
+        };
+        let (sender, receiver) = mpsc::channel(EVENTS_AT_MOST);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(stream.run(sender));
+        tasks.spawn(feed(self.queue.clone(), key, number, receiver));
+        Stream { number, _tasks: tasks }
+    }
+}
+
+/// Carries the items of one stream to the queue.
+async fn feed(queue: Queue, key: KindKey, stream: u64, mut items: mpsc::Receiver<StreamItem>) {
+    let mut listing = 0;
+    while let Some(item) = items.recv().await {
+        match item {
+            StreamItem::ListStarted => listing += 1,
+            StreamItem::ListDone => queue.listed(key, stream, listing),
+            StreamItem::Event { kind, raw } => queue.push(key, stream, listing, event_type(kind), raw),
+            StreamItem::Forbidden { .. } => {}
+        }
+    }
+}
+
+fn event_type(kind: EventKind) -> EventType {
+    match kind {
+        EventKind::Listed => EventType::Listed,
+        EventKind::Added => EventType::Added,
+        EventKind::Modified => EventType::Modified,
+        EventKind::Deleted => EventType::Deleted,
+    }
+}

@@ -1,0 +1,185 @@
+//! The settings of one operator, as the fronts hand them over after the startup handlers.
+//!
+//! The names and defaults are those of the public settings tree, so that the JSON of a front
+//! is read as it is. Read once: what may change at run time stays with the front.
+
+use kopf_reaction::{DiffBaseStorage, Lifecycle, ProgressStorage};
+use serde::Deserialize;
+
+use crate::posting::EventSource;
+
+/// The whole tree. Unknown fields are ignored: they belong to the fronts.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    pub posting: PostingSettings,
+    pub watching: WatchingSettings,
+    pub queueing: QueueingSettings,
+    pub scanning: ScanningSettings,
+    pub execution: ExecutionSettings,
+    pub networking: NetworkingSettings,
+    pub persistence: PersistenceSettings,
+    /// How the handlers of one cycle are picked.
+    pub lifecycle: Lifecycle,
+}
+
+/// How Kubernetes Events are posted.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct PostingSettings {
+    /// Whether events are posted at all.
+    pub enabled: bool,
+    /// How many events are posted at the same time; None is the engine's own limit.
+    pub worker_limit: Option<usize>,
+    /// Who the events are said to come from.
+    #[serde(flatten)]
+    pub source: EventSource,
+}
+
+/// How lists and watches are made.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct WatchingSettings {
+    /// Seconds after which the server is asked to end a watch; None leaves it to the server.
+    pub server_timeout: Option<f64>,
+    /// Seconds after which the client ends a watch; None means never.
+    pub client_timeout: Option<f64>,
+    /// Seconds to wait for the connection of a watch.
+    pub connect_timeout: Option<f64>,
+    /// The pause between two watch requests, in seconds.
+    pub reconnect_backoff: f64,
+    /// Seconds of silence (no events, no bookmarks) after which a watch counts as dead.
+    pub inactivity_timeout: f64,
+    /// Objects per page of a list; None is the engine's own page size.
+    pub chunk_size: Option<u32>,
+    /// Whether the initial list comes as a stream of events.
+    pub initial_streaming: bool,
+    /// Server-side filters, by resource selectors.
+    pub label_selectors: Vec<SelectorSetting>,
+    pub field_selectors: Vec<SelectorSetting>,
+}
+
+/// One server-side filter and the resources for which it holds.
+#[derive(Clone, Debug, Deserialize)]
+pub struct SelectorSetting {
+    pub selector: kopf_reaction::Selector,
+    pub value: String,
+}
+
+/// How events wait for their workers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct QueueingSettings {
+    /// How many objects are handled at the same time; None is the engine's own limit.
+    pub worker_limit: Option<usize>,
+    /// Seconds given to the running workers when the operator stops.
+    pub exit_timeout: f64,
+    /// Pauses of one object after unexpected errors, in seconds.
+    pub error_delays: Vec<f64>,
+}
+
+/// How the kinds and namespaces of the cluster are observed.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ScanningSettings {
+    /// Do not watch CRDs and namespaces: take what is there at the start.
+    pub disabled: bool,
+}
+
+/// How handlers are executed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct ExecutionSettings {
+    /// The delay after an arbitrary error, in seconds, where the handler names none.
+    pub default_backoff: f64,
+}
+
+/// How API requests are made.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct NetworkingSettings {
+    /// Seconds for one whole request; None means the engine's own limit.
+    pub request_timeout: Option<f64>,
+    /// Seconds for connecting.
+    pub connect_timeout: Option<f64>,
+    /// Pauses between the tries of one request, in seconds.
+    pub error_backoffs: Vec<f64>,
+    /// Whether `Retry-After` wins over the backoffs even if it is shorter.
+    pub enforce_retry_after: bool,
+    /// Whether the proxy variables of the environment are obeyed.
+    pub trust_env: bool,
+}
+
+/// What is stored on the objects, and where.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct PersistenceSettings {
+    pub finalizer: String,
+    pub progress_storage: ProgressStorage,
+    pub diffbase_storage: DiffBaseStorage,
+    /// Seconds for which a patched version is awaited.
+    pub consistency_timeout: f64,
+}
+
+impl Default for PostingSettings {
+    fn default() -> Self {
+        Self { enabled: true, worker_limit: None, source: EventSource::default() }
+    }
+}
+
+impl Default for WatchingSettings {
+    fn default() -> Self {
+        Self {
+            server_timeout: None,
+            client_timeout: None,
+            connect_timeout: None,
+            reconnect_backoff: 0.1,
+            inactivity_timeout: 70.0,
+            chunk_size: None,
+            initial_streaming: false,
+            label_selectors: Vec::new(),
+            field_selectors: Vec::new(),
+        }
+    }
+}
+
+impl Default for QueueingSettings {
+    fn default() -> Self {
+        Self {
+            worker_limit: None,
+            exit_timeout: 2.0,
+            error_delays: vec![
+                1.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 55.0, 89.0, 144.0, 233.0, 377.0, 610.0,
+            ],
+        }
+    }
+}
+
+impl Default for ExecutionSettings {
+    fn default() -> Self {
+        Self { default_backoff: 60.0 }
+    }
+}
+
+impl Default for NetworkingSettings {
+    fn default() -> Self {
+        Self {
+            request_timeout: Some(300.0),
+            connect_timeout: None,
+            error_backoffs: vec![1.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0],
+            enforce_retry_after: false,
+            trust_env: false,
+        }
+    }
+}
+
+impl Default for PersistenceSettings {
+    fn default() -> Self {
+        Self {
+            finalizer: "kopf.zalando.org/KopfFinalizerMarker".to_owned(),
+            progress_storage: ProgressStorage::default(),
+            diffbase_storage: DiffBaseStorage::default(),
+            consistency_timeout: 5.0,
+        }
+    }
+}

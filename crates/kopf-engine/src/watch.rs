@@ -1,0 +1,435 @@
+//! One supervised list and watch: all objects of a resource, in a namespace or the whole cluster.
+//!
+//! The operator runs a [`WatchStream`] per resource and namespace; discovery runs its own. What
+//! comes out is raw bytes. Whatever ends a watch (the server, the network, silence, a refusal),
+//! it is started again with growing pauses; only dropping it, or its receiver, ends it for good.
+
+mod framing;
+mod health;
+mod streak;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kopf_reaction::Resource;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::client::{Api, ApiError, ByteStream, ListTries, with_query};
+use crate::clock::{Clock, seconds};
+use crate::log::Log;
+use crate::settings::{SelectorSetting, WatchingSettings};
+use framing::{LineSplitter, decode_line, resource_version, split_page};
+pub use health::{StreamHealth, StreamState};
+use streak::{Failure, Streak};
+
+const TARGET: &str = "kopf.engine.watch";
+
+/// Objects per page where the settings say nothing.
+const PAGE_SIZE: u32 = 500;
+
+/// A watch that lives so long has worked, even without events.
+const ALIVE_AFTER: Duration = Duration::from_secs(1);
+
+/// After so many failures in a row, the version to go on from is not trusted any more.
+const FAILURES_BEFORE_RELISTING: u32 = 5;
+
+/// What comes out of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamItem {
+    /// A listing begins: the first one, a repeated one after a failure, or one after an outage
+    /// in which events were lost.
+    ListStarted,
+    /// One object, listed or changed.
+    Event { kind: EventKind, raw: Bytes },
+    /// The listing is over. What was not listed since the latest `ListStarted` does not exist,
+    /// though its deletion was never seen: the consumer drops what it remembers of it.
+    ListDone,
+    /// There is no permission; told once per streak, only for [`OnForbidden::Tell`].
+    Forbidden { listing: bool },
+}
+
+/// What has happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// It is there; nobody knows since when.
+    Listed,
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// Who speaks about missing permissions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnForbidden {
+    /// The stream itself warns.
+    #[default]
+    Warn,
+    /// The consumer is told by an item, and warns in its own words.
+    Tell,
+}
+
+/// One stream, ready to [`run`](Self::run).
+pub struct WatchStream {
+    pub api: Api,
+    pub settings: Arc<WatchingSettings>,
+    pub clock: Clock,
+    pub log: Log,
+    pub resource: Arc<Resource>,
+    /// None means all namespaces, or a cluster-scoped resource.
+    pub namespace: Option<Arc<str>>,
+    /// Kept up to date by the stream, read by probes and metrics.
+    pub health: Arc<StreamHealth>,
+    pub on_forbidden: OnForbidden,
+}
+
+/// From where the next watch goes on.
+#[derive(Debug, Default)]
+enum Position {
+    /// Nothing is known, or what is known is too old: list first.
+    #[default]
+    Unlisted,
+    /// The version of the list or of a bookmark.
+    Version(String),
+    /// The version of this object, which came last; decoded only when it is needed.
+    Object(Bytes),
+}
+
+/// Why a listing or a watch has ended.
+#[derive(Debug)]
+enum Ending {
+    /// Nobody reads any more.
+    Abandoned,
+    /// The version to go on from is too old: events may be lost.
+    Expired,
+    /// No sign of life for too long.
+    Silent,
+    /// By the server or by our own time-out; both are normal.
+    Closed,
+    /// By an error.
+    Failed(ApiError),
+}
+
+/// How objects are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listing {
+    /// By pages, before the watch.
+    Paged,
+    /// By the watch itself, which begins with all objects.
+    Streamed,
+}
+
+/// What the supervisor keeps from one try to the next.
+struct Progress {
+    position: Position,
+    listing: Listing,
+    streak: Streak,
+    /// Whether the current try has got as far as a living watch.
+    worked: bool,
+}
+
+impl WatchStream {
+    /// Streams for ever. It ends when the receiver is dropped; drop the future to end it earlier.
+    pub async fn run(self, output: mpsc::Sender<StreamItem>) {
+        let _stopped = StoppedOnDrop(Arc::clone(&self.health));
+        self.log.debug(TARGET, format!("Starting the watch-stream for {}.", self.whereabouts()));
+        let listing = if self.settings.initial_streaming { Listing::Streamed } else { Listing::Paged };
+        let mut progress =
+            Progress { position: Position::default(), listing, streak: Streak::default(), worked: false };
+        loop {
+            progress.worked = false;
+            let ending = match self.round(&mut progress, &output).await {
+                Ok(()) => Ending::Closed,
+                Err(ending) => ending,
+            };
+            let Some(pause) = self.settle(&mut progress, ending, &output).await else { break };
+            self.clock.sleep(pause).await;
+            self.health.count_restart();
+        }
+        self.log.debug(TARGET, format!("Stopping the watch-stream for {}.", self.whereabouts()));
+    }
+
+    /// One listing if it is needed, and one watch.
+    async fn round(&self, progress: &mut Progress, output: &mpsc::Sender<StreamItem>) -> Result<(), Ending> {
+        if matches!(progress.position, Position::Unlisted) && progress.listing == Listing::Paged {
+            self.health.enter(StreamState::Listing);
+            progress.position = Position::Version(self.list(output).await?);
+        }
+        self.health.enter(StreamState::Watching);
+        self.watch(progress, output).await
+    }
+
+    /// Decides what follows an ending: the pause before the next try, or None for the end.
+    async fn settle(
+        &self,
+        progress: &mut Progress,
+        ending: Ending,
+        output: &mpsc::Sender<StreamItem>,
+    ) -> Option<Duration> {
+        let whereabouts = self.whereabouts();
+        let (failure, error) = match ending {
+            Ending::Abandoned => return None,
+            Ending::Silent => {
+                self.log.debug(TARGET, format!("Watch-stream for {whereabouts} is inactive, reconnecting."));
+                return Some(seconds(self.settings.reconnect_backoff));
+            }
+            Ending::Closed if progress.worked => return Some(seconds(self.settings.reconnect_backoff)),
+            Ending::Closed => (Failure::Minor, None),
+            Ending::Expired => {
+                self.log.debug(TARGET, format!("Restarting the watch-stream for {whereabouts}."));
+                progress.position = Position::Unlisted;
+                (Failure::Minor, None)
+            }
+            Ending::Failed(error) => {
+                let minor = matches!(error, ApiError::NotFound(_) | ApiError::TooManyRequests(_));
+                (if minor { Failure::Minor } else { Failure::Real }, Some(error))
+            }
+        };
+        let asked = error.as_ref().and_then(ApiError::retry_after);
+        let reaction = progress.streak.fail(failure, asked, self.clock.jitter(1.0));
+        let reason = error.as_ref().map_or_else(|| "it ends as soon as it begins".to_owned(), ToString::to_string);
+        self.health.fail(progress.streak.failures(), reason.clone());
+        self.health.enter(StreamState::Waiting);
+        let listing = matches!(progress.position, Position::Unlisted);
+        if reaction.speak {
+            match (&error, self.on_forbidden) {
+                (Some(ApiError::Forbidden(_)), OnForbidden::Tell) => {
+                    output.send(StreamItem::Forbidden { listing }).await.ok()?;
+                }
+                _ => {
+                    self.log.warn(TARGET, format!("The watch-stream for {whereabouts} has failed, retrying: {reason}"))
+                }
+            }
+        }
+        if progress.streak.failures().is_multiple_of(FAILURES_BEFORE_RELISTING) {
+            progress.position = Position::Unlisted;
+        }
+        Some(reaction.pause)
+    }
+
+    /// Lists all objects page by page; the version of the list is the result.
+    async fn list(&self, output: &mpsc::Sender<StreamItem>) -> Result<String, Ending> {
+        let path = self.path();
+        let limit = self.settings.chunk_size.unwrap_or(PAGE_SIZE).to_string();
+        let (labels, fields) = self.selectors();
+        let mut token: Option<String> = None;
+        loop {
+            let mut parameters: Vec<(&str, &str)> = vec![("limit", &limit)];
+            push_selectors(&mut parameters, &labels, &fields);
+            // The first page is repeated by the supervisor anyway; later ones are worth saving.
+            let tries = match &token {
+                None => ListTries::Once,
+                Some(token) => {
+                    parameters.push(("continue", token));
+                    ListTries::WithBackoffs
+                }
+            };
+            let url = with_query(&path, &parameters);
+            let body = self.api.list_page(&url, tries).await.map_err(Ending::of)?;
+            let page = split_page(&body)
+                .map_err(|source| Ending::Failed(ApiError::Decoding { what: format!("GET {url}"), source }))?;
+            drop(body);
+            self.health.touch(self.clock.now());
+            if token.is_none() {
+                send(output, StreamItem::ListStarted).await?;
+            }
+            for raw in page.objects {
+                send(output, StreamItem::Event { kind: EventKind::Listed, raw }).await?;
+            }
+            token = page.continue_token;
+            if token.is_none() {
+                self.health.count_listing();
+                send(output, StreamItem::ListDone).await?;
+                return Ok(page.resource_version);
+            }
+        }
+    }
+
+    /// Opens one watch and passes its events on, to its end.
+    async fn watch(&self, progress: &mut Progress, output: &mpsc::Sender<StreamItem>) -> Result<(), Ending> {
+        let mut initial = matches!(progress.position, Position::Unlisted);
+        let url = self.watch_url(&progress.position);
+        let connect_timeout = self.settings.connect_timeout.map(seconds);
+        let mut stream = match self.api.watch_stream(&url, connect_timeout).await {
+            Ok(stream) => stream,
+            Err(ApiError::Unprocessable(_) | ApiError::Client(_)) if initial => {
+                let text = format!("The initial streaming is not supported for {}; listing.", self.whereabouts());
+                self.log.info(TARGET, text);
+                progress.listing = Listing::Paged;
+                return Ok(());
+            }
+            Err(error) => return Err(Ending::of(error)),
+        };
+        if initial {
+            send(output, StreamItem::ListStarted).await?;
+        }
+        let opened = self.clock.instant();
+        let mut heard = opened;
+        let mut lines = LineSplitter::default();
+        while let Some(chunk) = self.next_chunk(&mut stream, opened, heard, progress).await? {
+            heard = self.clock.instant();
+            self.health.touch(self.clock.now());
+            let too_long =
+                |_| Ending::Failed(ApiError::Unclear { what: url.clone(), reason: "an endless line".into() });
+            lines.push(&chunk).map_err(too_long)?;
+            drop(chunk);
+            while let Some(line) = lines.next_line() {
+                let line = decode_line(&line)
+                    .map_err(|source| Ending::Failed(ApiError::Decoding { what: url.clone(), source }))?;
+                let object = line.object.get().as_bytes();
+                let kind = match line.kind {
+                    "ADDED" if initial => EventKind::Listed,
+                    "ADDED" => EventKind::Added,
+                    "MODIFIED" => EventKind::Modified,
+                    "DELETED" => EventKind::Deleted,
+                    "BOOKMARK" => {
+                        self.praise(progress);
+                        if let Some(version) = resource_version(object) {
+                            progress.position = Position::Version(version);
+                        }
+                        if std::mem::take(&mut initial) {
+                            self.health.count_listing();
+                            send(output, StreamItem::ListDone).await?;
+                        }
+                        continue;
+                    }
+                    "ERROR" => return Err(Ending::of(ApiError::in_stream(url, object))),
+                    other => {
+                        self.log.warn(TARGET, format!("Ignoring an unsupported event type: {other:?}"));
+                        continue;
+                    }
+                };
+                self.praise(progress);
+                // A copy of its own, so that one object does not keep a whole buffer in memory.
+                let raw = Bytes::copy_from_slice(object);
+                if !initial {
+                    progress.position = Position::Object(raw.clone());
+                }
+                send(output, StreamItem::Event { kind, raw }).await?;
+                // Time spent in the consumer's queue is no silence of the server.
+                heard = self.clock.instant();
+            }
+        }
+        Ok(())
+    }
+
+    /// The next bytes of a watch, None at its normal end, or the silence that ends it.
+    async fn next_chunk(
+        &self,
+        stream: &mut ByteStream,
+        opened: Instant,
+        heard: Instant,
+        progress: &mut Progress,
+    ) -> Result<Option<Bytes>, Ending> {
+        let silence = heard + seconds(self.settings.inactivity_timeout).min(FAR_AWAY);
+        let end = opened + self.settings.client_timeout.map_or(FAR_AWAY, seconds).min(FAR_AWAY);
+        let alive = opened + ALIVE_AFTER;
+        loop {
+            let now = self.clock.instant();
+            if now >= alive {
+                self.praise(progress);
+            }
+            if now >= silence {
+                return Err(Ending::Silent);
+            }
+            if now >= end {
+                return Ok(None);
+            }
+            let deadline = if now < alive { silence.min(end).min(alive) } else { silence.min(end) };
+            match self.clock.timeout(deadline - now, stream.next()).await {
+                Err(_) => {}
+                Ok(None) => return Ok(None),
+                Ok(Some(Ok(chunk))) => return Ok(Some(chunk)),
+                // Connections break every now and then; a watch that has worked just goes on.
+                Ok(Some(Err(_))) if progress.worked => return Ok(None),
+                Ok(Some(Err(error))) => return Err(Ending::of(error)),
+            }
+        }
+    }
+
+    /// The stream works: whatever was wrong is over.
+    fn praise(&self, progress: &mut Progress) {
+        progress.worked = true;
+        self.health.succeed();
+        if progress.streak.succeed() {
+            self.log.info(TARGET, format!("The watch-stream for {} works again.", self.whereabouts()));
+        }
+    }
+
+    fn watch_url(&self, position: &Position) -> String {
+        let version = match position {
+            Position::Unlisted => None,
+            Position::Version(version) => Some(version.clone()).filter(|version| !version.is_empty()),
+            Position::Object(raw) => resource_version(raw),
+        };
+        let server_timeout = self.settings.server_timeout.map(|timeout| format!("{}", timeout.ceil().max(1.0) as u64));
+        let (labels, fields) = self.selectors();
+        let mut parameters: Vec<(&str, &str)> = vec![("watch", "true"), ("allowWatchBookmarks", "true")];
+        push_selectors(&mut parameters, &labels, &fields);
+        if let Some(version) = &version {
+            parameters.push(("resourceVersion", version));
+        }
+        if let Some(server_timeout) = &server_timeout {
+            parameters.push(("timeoutSeconds", server_timeout));
+        }
+        if matches!(position, Position::Unlisted) {
+            parameters.push(("sendInitialEvents", "true"));
+            parameters.push(("resourceVersionMatch", "NotOlderThan"));
+        }
+        with_query(&self.path(), &parameters)
+    }
+
+    fn path(&self) -> String {
+        self.resource.path(self.namespace.as_deref(), None, None)
+    }
+
+    fn selectors(&self) -> (String, String) {
+        let collect = |settings: &[SelectorSetting]| {
+            let matching = settings.iter().filter(|setting| setting.selector.check(&self.resource));
+            let mut values: Vec<&str> = matching.map(|setting| setting.value.as_str()).collect();
+            values.sort_unstable();
+            values.dedup();
+            values.join(",")
+        };
+        (collect(&self.settings.label_selectors), collect(&self.settings.field_selectors))
+    }
+
+    fn whereabouts(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{} in '{namespace}'", self.resource),
+            None => format!("{} cluster-wide", self.resource),
+        }
+    }
+}
+
+/// Longer than any stream lives, and short enough to be added to any instant.
+const FAR_AWAY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+impl Ending {
+    fn of(error: ApiError) -> Self {
+        if matches!(error, ApiError::Gone(_)) { Self::Expired } else { Self::Failed(error) }
+    }
+}
+
+/// Marks the health of a stream at its end, however it ends.
+struct StoppedOnDrop(Arc<StreamHealth>);
+
+impl Drop for StoppedOnDrop {
+    fn drop(&mut self) {
+        self.0.enter(StreamState::Stopped);
+    }
+}
+
+async fn send(output: &mpsc::Sender<StreamItem>, item: StreamItem) -> Result<(), Ending> {
+    output.send(item).await.map_err(|_| Ending::Abandoned)
+}
+
+fn push_selectors<'a>(parameters: &mut Vec<(&'a str, &'a str)>, labels: &'a str, fields: &'a str) {
+    if !labels.is_empty() {
+        parameters.push(("labelSelector", labels));
+    }
+    if !fields.is_empty() {
+        parameters.push(("fieldSelector", fields));
+    }
+}

@@ -1,0 +1,252 @@
+//! Bytes of lists and watches, cut into objects: no trees are built, nothing is decoded twice.
+//!
+//! Pure functions, called by the stream only.
+
+use bytes::{Bytes, BytesMut};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The longest line of a watch: no object is nearly as large, so that more is an endless line.
+const LONGEST_LINE: usize = 64 * 1024 * 1024;
+
+/// Cuts a stream of bytes into its lines.
+#[derive(Debug, Default)]
+pub(super) struct LineSplitter {
+    /// What has come after the latest line end.
+    rest: BytesMut,
+    /// How much of the rest is known to have no line end.
+    searched: usize,
+}
+
+/// The line is longer than anything sensible.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct LineTooLong;
+
+impl LineSplitter {
+    /// Takes the next bytes, whose lines are then given by [`next_line`](Self::next_line).
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), LineTooLong> {
+        self.rest.extend_from_slice(bytes);
+        if self.rest.len() > LONGEST_LINE && !self.rest.contains(&b'\n') { Err(LineTooLong) } else { Ok(()) }
+    }
+
+    /// The next whole line, without its end; empty lines are skipped.
+    pub fn next_line(&mut self) -> Option<BytesMut> {
+        loop {
+            let Some(found) = self.rest[self.searched..].iter().position(|byte| *byte == b'\n') else {
+                self.searched = self.rest.len();
+                return None;
+            };
+            let mut line = self.rest.split_to(self.searched + found + 1);
+            self.searched = 0;
+            line.truncate(line.len() - 1);
+            if !line.iter().all(u8::is_ascii_whitespace) {
+                return Some(line);
+            }
+        }
+    }
+}
+
+/// One line of a watch: what has happened, and the object as it came.
+#[derive(Debug, Deserialize)]
+pub(super) struct WatchLine<'a> {
+    #[serde(rename = "type")]
+    pub kind: &'a str,
+    #[serde(borrow)]
+    pub object: &'a RawValue,
+}
+
+/// Decodes the envelope of a line.
+pub(super) fn decode_line(line: &[u8]) -> Result<WatchLine<'_>, serde_json::Error> {
+    serde_json::from_slice(line)
+}
+
+/// The version of an object, to go on from; the rest of it is skipped.
+pub(super) fn resource_version(object: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Object {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        resource_version: String,
+    }
+    serde_json::from_slice::<Object>(object).ok().map(|object| object.metadata.resource_version)
+}
+
+/// One page of a list.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Page {
+    /// The objects, each with its `apiVersion` and `kind`, each in memory of its own.
+    pub objects: Vec<Bytes>,
+    /// The version of the whole list.
+    pub resource_version: String,
+    /// Where the next page begins; None after the last one.
+    pub continue_token: Option<String>,
+}
+
+/// Cuts a page into objects, and gives them what the API leaves out in lists.
+pub(super) fn split_page(page: &[u8]) -> Result<Page, serde_json::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct List<'a> {
+        api_version: Option<String>,
+        kind: Option<String>,
+        #[serde(default)]
+        metadata: ListMetadata,
+        #[serde(borrow)]
+        items: Option<Vec<&'a RawValue>>,
+    }
+    #[derive(Deserialize, Default)]
+    #[serde(rename_all = "camelCase", default)]
+    struct ListMetadata {
+        resource_version: String,
+        #[serde(rename = "continue")]
+        continue_token: Option<String>,
+    }
+    let list: List<'_> = serde_json::from_slice(page)?;
+    let kind = list.kind.as_deref().map(|kind| kind.strip_suffix("List").unwrap_or(kind));
+    let identity = Identity::new(list.api_version.as_deref(), kind);
+    Ok(Page {
+        objects: list.items.unwrap_or_default().into_iter().map(|item| identity.give_to(item.get())).collect(),
+        resource_version: list.metadata.resource_version,
+        continue_token: list.metadata.continue_token.filter(|token| !token.is_empty()),
+    })
+}
+
+/// The members that items of a list may lack, as JSON text with a comma behind.
+struct Identity {
+    api_version: String,
+    kind: String,
+}
+
+impl Identity {
+    fn new(api_version: Option<&str>, kind: Option<&str>) -> Self {
+        let member = |name: &str, value: Option<&str>| {
+            value.map_or_else(String::new, |value| format!("\"{name}\":{},", serde_json::Value::from(value)))
+        };
+        Self { api_version: member("apiVersion", api_version), kind: member("kind", kind) }
+    }
+
+    fn give_to(&self, item: &str) -> Bytes {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Present<'a> {
+            #[serde(borrow)]
+            api_version: Option<&'a RawValue>,
+            #[serde(borrow)]
+            kind: Option<&'a RawValue>,
+        }
+        // The items of one list come from one encoder: with the one member first, they have both.
+        if item.starts_with("{\"apiVersion\":") {
+            return Bytes::copy_from_slice(item.as_bytes());
+        }
+        let Ok(present) = serde_json::from_str::<Present<'_>>(item) else {
+            return Bytes::copy_from_slice(item.as_bytes());
+        };
+        let Some(members) = item.strip_prefix('{') else { return Bytes::copy_from_slice(item.as_bytes()) };
+        let mut object = String::with_capacity(item.len() + self.api_version.len() + self.kind.len());
+        object.push('{');
+        if present.api_version.is_none() {
+            object.push_str(&self.api_version);
+        }
+        if present.kind.is_none() {
+            object.push_str(&self.kind);
+        }
+        if members.trim_start().starts_with('}') && object.ends_with(',') {
+            object.pop();
+        }
+        object.push_str(members);
+        Bytes::from(object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(chunks: &[&str]) -> Vec<String> {
+        let mut splitter = LineSplitter::default();
+        let mut lines = Vec::new();
+        for chunk in chunks {
+            splitter.push(chunk.as_bytes()).unwrap();
+            while let Some(line) = splitter.next_line() {
+                lines.push(String::from_utf8(line.to_vec()).unwrap());
+            }
+        }
+        lines
+    }
+
+    #[test]
+    fn lines_come_whole_however_they_are_cut() {
+        let cases: &[(&[&str], &[&str])] = &[
+            (&[], &[]),
+            (&["a\nb\n"], &["a", "b"]),
+            (&["a", "b\nc", "\n"], &["ab", "c"]),
+            (&["a\r\n\n  \nb\nunfinished"], &["a\r", "b"]),
+            (&["", "\n", "x", "", "\n"], &["x"]),
+        ];
+        for (chunks, expected) in cases {
+            assert_eq!(lines(chunks), *expected, "{chunks:?}");
+        }
+        let text = "{\"a\":1}\n{\"b\":2}\n";
+        for cut in 0..text.len() {
+            assert_eq!(lines(&[&text[..cut], &text[cut..]]), ["{\"a\":1}", "{\"b\":2}"], "{cut}");
+        }
+    }
+
+    #[test]
+    fn an_endless_line_is_refused() {
+        let mut splitter = LineSplitter::default();
+        let megabyte = vec![b'x'; 1024 * 1024];
+        let pushed = (0..65).map(|_| splitter.push(&megabyte)).find(Result::is_err);
+        assert_eq!(pushed, Some(Err(LineTooLong)));
+    }
+
+    #[test]
+    fn envelopes() {
+        let line = decode_line(br#"{"type":"ADDED","object":{"kind":"X", "metadata":{}}}"#).unwrap();
+        assert_eq!((line.kind, line.object.get()), ("ADDED", r#"{"kind":"X", "metadata":{}}"#));
+        assert!(decode_line(br#"{"type":"ADDED"}"#).is_err());
+    }
+
+    #[test]
+    fn versions() {
+        assert_eq!(resource_version(br#"{"a":[1],"metadata":{"name":"n","resourceVersion":"12"}}"#), Some("12".into()));
+        assert_eq!(resource_version(br#"{"metadata":{}}"#), None);
+        assert_eq!(resource_version(b"nonsense"), None);
+    }
+
+    #[test]
+    fn pages_give_objects_their_identity() {
+        // The item as it is in the list, and as it must be given on.
+        let cases = [
+            (r#"{"metadata":{"name":"a"}}"#, r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#),
+            (r#"{}"#, r#"{"apiVersion":"v1","kind":"Pod"}"#),
+            (r#"{ }"#, r#"{"apiVersion":"v1","kind":"Pod" }"#),
+            (r#"{"kind":"Own"}"#, r#"{"apiVersion":"v1","kind":"Own"}"#),
+            (r#"{"apiVersion":"own/v1","kind":"Own"}"#, r#"{"apiVersion":"own/v1","kind":"Own"}"#),
+            (r#"{"x":{"kind":"Inner"}}"#, r#"{"apiVersion":"v1","kind":"Pod","x":{"kind":"Inner"}}"#),
+        ];
+        for (item, expected) in cases {
+            let list = format!(
+                r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"7","continue":"next"}},"items":[{item}]}}"#
+            );
+            let page = split_page(list.as_bytes()).unwrap();
+            assert_eq!(page.objects, [expected], "{item}");
+            assert_eq!((page.resource_version.as_str(), page.continue_token.as_deref()), ("7", Some("next")));
+            serde_json::from_slice::<serde_json::Value>(&page.objects[0]).expect("valid JSON");
+        }
+    }
+
+    #[test]
+    fn odd_pages() {
+        let empty = |json: &str| {
+            let page = split_page(json.as_bytes()).unwrap();
+            (page.objects.len(), page.resource_version, page.continue_token)
+        };
+        assert_eq!(empty(r#"{"metadata":{"resourceVersion":"1","continue":""},"items":null}"#), (0, "1".into(), None));
+        assert_eq!(empty("{}"), (0, String::new(), None));
+        assert!(split_page(b"<html>").is_err());
+    }
+}

@@ -1,0 +1,122 @@
+//! One handling cycle, as the front sees it: what all calls of the cycle share.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kopf_engine::CycleContext;
+use kopf_reaction::Resource;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use serde_json::Value;
+
+/// The resources that the front has met, by the numbers under which it knows them.
+#[derive(Default)]
+pub(crate) struct Resources {
+    known: Mutex<Vec<Arc<Resource>>>,
+}
+
+impl Resources {
+    pub fn index_of(&self, resource: &Arc<Resource>) -> usize {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |other: &Arc<Resource>| Arc::ptr_eq(other, resource);
+        known.iter().position(same).unwrap_or_else(|| {
+            known.push(Arc::clone(resource));
+            known.len() - 1
+        })
+    }
+
+    pub fn get(&self, index: usize) -> Option<Arc<Resource>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(index).cloned()
+    }
+}
+
+/// An object of the front in a slot of the engine.
+pub(crate) struct Held(pub Mutex<Option<Py<PyAny>>>);
+
+fn held(slot: &kopf_engine::FrontSlot) -> Option<&Held> {
+    slot.get_or_init(|| Box::new(Held(Mutex::new(None)))).downcast_ref::<Held>()
+}
+
+fn read(slot: &kopf_engine::FrontSlot, python: Python<'_>) -> Option<Py<PyAny>> {
+    let object = held(slot)?.0.lock().unwrap_or_else(PoisonError::into_inner);
+    object.as_ref().map(|object| object.clone_ref(python))
+}
+
+fn write(slot: &kopf_engine::FrontSlot, value: Option<Py<PyAny>>) {
+    if let Some(held) = held(slot) {
+        *held.0.lock().unwrap_or_else(PoisonError::into_inner) = value;
+    }
+}
+
+#[pyclass(frozen, module = "kopf._native")]
+pub(crate) struct Cycle {
+    pub context: Arc<CycleContext>,
+    pub resources: Arc<Resources>,
+}
+
+#[pymethods]
+impl Cycle {
+    #[getter]
+    fn uid(&self) -> &str {
+        &self.context.uid
+    }
+
+    #[getter]
+    fn resource(&self) -> usize {
+        self.resources.index_of(&self.context.resource)
+    }
+
+    #[getter]
+    fn body<'py>(&self, python: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(python, self.context.body.raw())
+    }
+
+    #[getter(r#type)]
+    fn event_type(&self) -> Option<&'static str> {
+        self.context.event.and_then(|event| event.as_str())
+    }
+
+    #[getter]
+    fn reason(&self) -> Option<&'static str> {
+        self.context.scene.get().map(|scene| scene.reason().as_str())
+    }
+
+    #[getter]
+    fn old<'py>(&self, python: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.context.scene.get().and_then(|scene| json_bytes(python, scene.old.as_ref()))
+    }
+
+    #[getter]
+    fn new<'py>(&self, python: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.context.scene.get().and_then(|scene| json_bytes(python, scene.new.as_ref()))
+    }
+
+    #[getter]
+    fn diff<'py>(&self, python: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.context.scene.get().and_then(|scene| json_bytes(python, Some(&scene.diff.to_json())))
+    }
+
+    #[getter]
+    fn context(&self, python: Python<'_>) -> Option<Py<PyAny>> {
+        read(&self.context.slot, python)
+    }
+
+    #[setter]
+    fn set_context(&self, value: Option<Py<PyAny>>) {
+        write(&self.context.slot, value);
+    }
+
+    #[getter]
+    fn memory(&self, python: Python<'_>) -> Option<Py<PyAny>> {
+        read(&self.context.memory, python)
+    }
+
+    #[setter]
+    fn set_memory(&self, value: Option<Py<PyAny>>) {
+        write(&self.context.memory, value);
+    }
+}
+
+/// A value as JSON text, for the front to decode when somebody looks at it.
+pub(crate) fn json_bytes<'py>(python: Python<'py>, value: Option<&Value>) -> Option<Bound<'py, PyBytes>> {
+    value.map(|value| PyBytes::new(python, value.to_string().as_bytes()))
+}

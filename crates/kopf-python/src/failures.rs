@@ -1,0 +1,38 @@
+//! Errors on their way between the two worlds: the one place where they are mapped.
+
+use std::sync::Arc;
+
+use kopf_engine::{FrontError, FrontFailure};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+/// An exception of the user's code, kept for its traceback.
+pub(crate) struct Raised(pub Py<PyAny>);
+
+pub(crate) fn keep(error: Py<PyAny>) -> FrontError {
+    Arc::new(Raised(error))
+}
+
+/// The exception inside of an engine's error, if there is one.
+pub(crate) fn raised<'a>(error: Option<&'a FrontError>) -> Option<&'a Py<PyAny>> {
+    error?.downcast_ref::<Raised>().map(|raised| &raised.0)
+}
+
+/// A failure of the user's code outside of handlers, as the log shows it.
+pub(crate) fn failure(error: &Bound<'_, PyAny>) -> FrontFailure {
+    let message = error.repr().map(|text| text.to_string()).unwrap_or_else(|_| "an error".to_owned());
+    FrontFailure { message, error: Some(keep(error.clone().unbind())) }
+}
+
+/// The front has gone away without an answer: the event loop is closed, or the task was cancelled.
+pub(crate) fn unanswered() -> FrontFailure {
+    FrontFailure::new("the call was not answered, since the operator is stopping")
+}
+
+pub(crate) fn invalid_json(error: serde_json::Error) -> PyErr {
+    PyValueError::new_err(format!("not a valid JSON: {error}"))
+}
+
+pub(crate) fn misuse(message: &str) -> PyErr {
+    PyRuntimeError::new_err(message.to_owned())
+}

@@ -1,0 +1,140 @@
+//! The port of the engine, turned into jobs.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use futures::future::BoxFuture;
+use kopf_engine::{
+    ActivityCall, CallReply, Configuration, CycleContext, Front, FrontFailure, HandlerCall, Level, Record, Services,
+    Sink, StorageContent, StorageQuestion,
+};
+use kopf_object::Body;
+use kopf_reaction::{CallError, FilterQuestion, Handler, HandlerState, Resource, StorageOperation};
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use crate::failures::unanswered;
+use crate::job::{ReplyTo, Work};
+use crate::mailbox::Mailbox;
+
+pub(crate) struct PythonFront {
+    mailbox: Arc<Mailbox>,
+    /// The effective levels of Python's loggers, by their names.
+    levels: RwLock<HashMap<String, i32>>,
+    pub services: OnceLock<Services>,
+}
+
+impl PythonFront {
+    pub fn new(mailbox: Arc<Mailbox>, levels: HashMap<String, i32>) -> Self {
+        Self { mailbox, levels: RwLock::new(levels), services: OnceLock::new() }
+    }
+
+    pub fn set_levels(&self, levels: HashMap<String, i32>) {
+        *self.levels.write().unwrap_or_else(PoisonError::into_inner) = levels;
+    }
+
+    /// Puts a job into the mailbox, and waits for its answer.
+    fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(ReplyTo<T>) -> Work,
+        otherwise: impl FnOnce() -> T + Send + 'static,
+    ) -> BoxFuture<'static, T> {
+        let (sender, receiver) = oneshot::channel();
+        self.mailbox.put(work(Mutex::new(Some(sender))));
+        Box::pin(async move { receiver.await.unwrap_or_else(|_| otherwise()) })
+    }
+}
+
+impl Sink for PythonFront {
+    fn enabled(&self, level: Level, target: &'static str) -> bool {
+        let levels = self.levels.read().unwrap_or_else(PoisonError::into_inner);
+        let mut name = target;
+        loop {
+            if let Some(limit) = levels.get(name) {
+                return level as i32 >= *limit;
+            }
+            match name.rfind('.') {
+                Some(dot) => name = &name[..dot],
+                None => return level >= Level::Info,
+            }
+        }
+    }
+
+    fn emit(&self, record: Record) {
+        self.mailbox.put(Work::Log(record));
+    }
+}
+
+impl Front for PythonFront {
+    fn configure(&self) -> BoxFuture<'static, Result<Configuration, FrontFailure>> {
+        self.ask(Work::Configure, || Err(unanswered()))
+    }
+
+    fn call_activity(&self, call: ActivityCall) -> BoxFuture<'static, CallReply> {
+        self.ask(|reply| Work::Activity(call, reply), abandoned)
+    }
+
+    fn call(&self, call: HandlerCall) -> BoxFuture<'static, CallReply> {
+        self.ask(|reply| Work::Call(Box::new(call), reply), abandoned)
+    }
+
+    fn filter(
+        &self,
+        context: Arc<CycleContext>,
+        questions: Vec<FilterQuestion>,
+    ) -> BoxFuture<'static, Result<Vec<bool>, FrontFailure>> {
+        self.ask(|reply| Work::Filters(context, questions, reply), || Err(unanswered()))
+    }
+
+    fn select(&self, handler: usize, resource: Arc<Resource>) -> BoxFuture<'static, Result<bool, FrontFailure>> {
+        self.ask(|reply| Work::Select(handler, resource, reply), || Err(unanswered()))
+    }
+
+    fn choose(
+        &self,
+        context: Arc<CycleContext>,
+        candidates: Vec<Arc<Handler>>,
+        states: Vec<(Arc<str>, HandlerState)>,
+    ) -> BoxFuture<'static, Result<Vec<usize>, FrontFailure>> {
+        self.ask(|reply| Work::Choose(context, candidates, states, reply), || Err(unanswered()))
+    }
+
+    fn read_storage(
+        &self,
+        context: Arc<CycleContext>,
+        question: StorageQuestion,
+    ) -> BoxFuture<'static, Result<StorageContent, FrontFailure>> {
+        self.ask(|reply| Work::StorageRead(context, question, reply), || Err(unanswered()))
+    }
+
+    fn write_storage(
+        &self,
+        context: Arc<CycleContext>,
+        operations: Vec<StorageOperation>,
+    ) -> BoxFuture<'static, Result<Option<Value>, FrontFailure>> {
+        self.ask(|reply| Work::StorageWrite(context, operations, reply), || Err(unanswered()))
+    }
+
+    fn transform(&self, context: Arc<CycleContext>, body: Body) -> BoxFuture<'static, Result<Value, FrontFailure>> {
+        self.ask(|reply| Work::Transform(context, body, reply), || Err(unanswered()))
+    }
+
+    fn connected(&self, services: Services) {
+        // Connected once per operator; a second time changes nothing.
+        let _ = self.services.set(services);
+    }
+
+    fn ready(&self) {
+        self.mailbox.put(Work::Ready);
+    }
+}
+
+/// The call was not answered: it was cancelled by the front, or the event loop is gone.
+fn abandoned() -> CallReply {
+    CallReply {
+        result: Err(CallError::Abandoned),
+        error: None,
+        patch: None,
+        transformations: false,
+    }
+}

@@ -1,0 +1,480 @@
+//! One thing that the engine asks of the front, and the way of the answer back.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kopf_engine::{
+    ActivityCall, CallReply, Configuration, FrontFailure, HandlerCall, Record, StorageContent, StorageQuestion,
+};
+use kopf_engine::{Children, CycleContext};
+use kopf_object::Body;
+use kopf_reaction::{
+    Activity, CallError, FilterQuestion, FilterSlot, Handler, HandlerState, Lifecycle, Resource, StorageOperation,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
+
+use crate::cycle::{Cycle, Resources, json_bytes};
+use crate::failures::{failure, invalid_json, keep, misuse, raised};
+use crate::mailbox::Mailbox;
+
+/// The kinds of jobs, as the front knows them.
+pub(crate) const KINDS: &[(&str, u8)] = &[
+    ("LOG", 0),
+    ("ACTIVITY", 1),
+    ("CONFIGURE", 2),
+    ("LOGIN", 3),
+    ("CALL", 4),
+    ("FILTERS", 5),
+    ("CHOOSE", 6),
+    ("STORAGE_READ", 7),
+    ("STORAGE_WRITE", 8),
+    ("TRANSFORM", 9),
+    ("FORGET", 10),
+    ("SUB_DONE", 11),
+    ("READY", 12),
+    ("FINISHED", 13),
+];
+
+/// Where the answer of type `T` goes.
+pub(crate) type ReplyTo<T> = Mutex<Option<oneshot::Sender<T>>>;
+
+/// The jobs.
+pub(crate) enum Work {
+    Log(Record),
+    Activity(ActivityCall, ReplyTo<CallReply>),
+    Configure(ReplyTo<Result<Configuration, FrontFailure>>),
+    Call(Box<HandlerCall>, ReplyTo<CallReply>),
+    Filters(Arc<CycleContext>, Vec<FilterQuestion>, ReplyTo<Result<Vec<bool>, FrontFailure>>),
+    Select(usize, Arc<Resource>, ReplyTo<Result<bool, FrontFailure>>),
+    Choose(
+        Arc<CycleContext>,
+        Vec<Arc<Handler>>,
+        Vec<(Arc<str>, HandlerState)>,
+        ReplyTo<Result<Vec<usize>, FrontFailure>>,
+    ),
+    StorageRead(Arc<CycleContext>, StorageQuestion, ReplyTo<Result<StorageContent, FrontFailure>>),
+    StorageWrite(Arc<CycleContext>, Vec<StorageOperation>, ReplyTo<Result<Option<Value>, FrontFailure>>),
+    Transform(Arc<CycleContext>, Body, ReplyTo<Result<Value, FrontFailure>>),
+    ChildrenDone { token: Py<PyAny>, done: bool, delay: Option<f64> },
+    Ready,
+    Finished(Option<String>),
+}
+
+#[pyclass(frozen, module = "kopf._native")]
+pub(crate) struct Job {
+    work: Work,
+    /// Made when it is first asked for, and then the same for everybody.
+    cycle: Mutex<Option<Py<Cycle>>>,
+    resources: Arc<Resources>,
+    mailbox: Arc<Mailbox>,
+    runtime: tokio::runtime::Handle,
+}
+
+impl Job {
+    pub fn of(
+        work: Work,
+        resources: Arc<Resources>,
+        mailbox: Arc<Mailbox>,
+        runtime: tokio::runtime::Handle,
+    ) -> Self {
+        Self { work, cycle: Mutex::new(None), resources, mailbox, runtime }
+    }
+
+    fn context(&self) -> Option<&Arc<CycleContext>> {
+        match &self.work {
+            Work::Call(call, _) => Some(&call.context),
+            Work::Filters(context, ..)
+            | Work::Choose(context, ..)
+            | Work::StorageRead(context, ..)
+            | Work::StorageWrite(context, ..)
+            | Work::Transform(context, ..) => Some(context),
+            _ => None,
+        }
+    }
+
+    fn call_reply(&self) -> PyResult<&ReplyTo<CallReply>> {
+        match &self.work {
+            Work::Call(_, reply) | Work::Activity(_, reply) => Ok(reply),
+            _ => Err(misuse("only calls of handlers are answered so")),
+        }
+    }
+}
+
+#[pymethods]
+impl Job {
+    #[getter]
+    fn kind(&self) -> u8 {
+        match &self.work {
+            Work::Log(_) => 0,
+            Work::Activity(..) => 1,
+            Work::Configure(_) => 2,
+            Work::Call(..) => 4,
+            Work::Filters(..) | Work::Select(..) => 5,
+            Work::Choose(..) => 6,
+            Work::StorageRead(..) => 7,
+            Work::StorageWrite(..) => 8,
+            Work::Transform(..) => 9,
+            Work::ChildrenDone { .. } => 11,
+            Work::Ready => 12,
+            Work::Finished(_) => 13,
+        }
+    }
+
+    #[getter]
+    fn message(&self) -> Option<&str> {
+        match &self.work {
+            Work::Log(record) => Some(&record.message),
+            Work::Finished(message) => message.as_deref(),
+            _ => None,
+        }
+    }
+
+    #[getter]
+    fn level(&self) -> i32 {
+        if let Work::Log(record) = &self.work { record.level as i32 } else { 0 }
+    }
+
+    #[getter]
+    fn logger(&self) -> &str {
+        if let Work::Log(record) = &self.work { record.target } else { "kopf" }
+    }
+
+    #[getter]
+    fn reference(&self) -> Option<String> {
+        let Work::Log(record) = &self.work else { return None };
+        record.reference.as_ref().map(|reference| reference.to_json().to_string())
+    }
+
+    #[getter]
+    fn local(&self) -> bool {
+        if let Work::Log(record) = &self.work { record.local } else { true }
+    }
+
+    #[getter]
+    fn error(&self, python: Python<'_>) -> Option<Py<PyAny>> {
+        let Work::Log(record) = &self.work else { return None };
+        raised(record.error.as_ref()).map(|error| error.clone_ref(python))
+    }
+
+    #[getter]
+    fn handler(&self) -> usize {
+        match &self.work {
+            Work::Activity(call, _) => call.handler.index,
+            Work::Call(call, _) => call.handler.index,
+            Work::Select(handler, ..) => *handler,
+            _ => 0,
+        }
+    }
+
+    #[getter]
+    fn handlers(&self) -> Vec<usize> {
+        let Work::Choose(_, candidates, ..) = &self.work else { return Vec::new() };
+        candidates.iter().map(|handler| handler.index).collect()
+    }
+
+    #[getter]
+    fn state(&self) -> Option<String> {
+        let Work::Choose(_, _, states, _) = &self.work else { return None };
+        let states: Map<String, Value> =
+            states.iter().map(|(id, state)| (id.to_string(), state.to_record())).collect();
+        Some(Value::Object(states).to_string())
+    }
+
+    #[getter]
+    fn activity(&self) -> Option<&'static str> {
+        let Work::Activity(call, _) = &self.work else { return None };
+        Some(match call.activity {
+            Activity::Startup => "startup",
+            Activity::Cleanup => "cleanup",
+            Activity::Authentication => "authentication",
+            Activity::Probe => "probe",
+        })
+    }
+
+    #[getter]
+    fn cycle(&self, python: Python<'_>) -> PyResult<Option<Py<Cycle>>> {
+        let Some(context) = self.context() else { return Ok(None) };
+        let mut made = self.cycle.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cycle) = &*made {
+            return Ok(Some(cycle.clone_ref(python)));
+        }
+        let cycle = Cycle { context: Arc::clone(context), resources: Arc::clone(&self.resources) };
+        let cycle = Py::new(python, cycle)?;
+        *made = Some(cycle.clone_ref(python));
+        Ok(Some(cycle))
+    }
+
+    #[getter]
+    fn retry(&self) -> u32 {
+        match &self.work {
+            Work::Activity(call, _) => call.retry,
+            Work::Call(call, _) => call.retry,
+            _ => 0,
+        }
+    }
+
+    #[getter]
+    fn started(&self) -> f64 {
+        match &self.work {
+            Work::Activity(call, _) => call.started.as_microsecond() as f64 / 1e6,
+            Work::Call(call, _) => call.started.as_microsecond() as f64 / 1e6,
+            _ => 0.0,
+        }
+    }
+
+    #[getter]
+    fn runtime(&self) -> f64 {
+        match &self.work {
+            Work::Activity(call, _) => call.runtime_seconds,
+            Work::Call(call, _) => call.runtime_seconds,
+            _ => 0.0,
+        }
+    }
+
+    #[getter]
+    fn timeout(&self) -> Option<f64> {
+        if let Work::Call(call, _) = &self.work { call.timeout_seconds } else { None }
+    }
+
+    #[getter]
+    fn old<'py>(&self, python: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        let Work::Call(call, _) = &self.work else { return None };
+        json_bytes(python, call.change.as_ref()?.0.as_ref())
+    }
+
+    #[getter]
+    fn new<'py>(&self, python: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        let Work::Call(call, _) = &self.work else { return None };
+        json_bytes(python, call.change.as_ref()?.1.as_ref())
+    }
+
+    #[getter]
+    fn diff<'py>(&self, python: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        let Work::Call(call, _) = &self.work else { return None };
+        json_bytes(python, Some(&call.change.as_ref()?.2.to_json()))
+    }
+
+    #[getter]
+    fn questions<'py>(&self, python: Python<'py>) -> Vec<(usize, String, Option<Bound<'py, PyBytes>>)> {
+        match &self.work {
+            Work::Filters(_, questions, _) => questions
+                .iter()
+                .map(|question| (question.handler, slot_name(&question.slot), json_bytes(python, question.value.as_ref())))
+                .collect(),
+            Work::Select(handler, resource, _) => {
+                let value = json!(**resource);
+                vec![(*handler, "selector".to_owned(), json_bytes(python, Some(&value)))]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    #[getter]
+    fn operations(&self) -> Option<String> {
+        match &self.work {
+            Work::StorageRead(_, question, _) => Some(
+                json!({
+                    "ids": question.ids,
+                    "extra_fields": question.extra_fields,
+                    "progress": question.progress,
+                    "diffbase": question.diffbase,
+                })
+                .to_string(),
+            ),
+            Work::StorageWrite(_, operations, _) => Some(json!(operations).to_string()),
+            _ => None,
+        }
+    }
+
+    #[getter]
+    fn body<'py>(&self, python: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        let Work::Transform(_, body, _) = &self.work else { return None };
+        Some(PyBytes::new(python, body.raw()))
+    }
+
+    #[getter]
+    fn token(&self, python: Python<'_>) -> Option<Py<PyAny>> {
+        if let Work::ChildrenDone { token, .. } = &self.work { Some(token.clone_ref(python)) } else { None }
+    }
+
+    #[getter]
+    fn done(&self) -> bool {
+        matches!(&self.work, Work::ChildrenDone { done: true, .. })
+    }
+
+    #[getter]
+    fn delay(&self) -> Option<f64> {
+        if let Work::ChildrenDone { delay, .. } = &self.work { *delay } else { None }
+    }
+
+    #[pyo3(signature = (value, /))]
+    fn answer(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        match &self.work {
+            Work::Configure(reply) => {
+                let text: String = value.extract()?;
+                let declared: Declared = serde_json::from_str(&text).map_err(invalid_json)?;
+                send(reply, Ok(declared.into()));
+            }
+            Work::Activity(_, reply) => {
+                let result = optional_json(value)?;
+                send(reply, CallReply { result: Ok(result), error: None, patch: None, transformations: false });
+            }
+            Work::Filters(_, _, reply) => send(reply, Ok(value.extract()?)),
+            Work::Select(_, _, reply) => {
+                let answers: Vec<bool> = value.extract()?;
+                send(reply, Ok(answers.first().copied().unwrap_or_default()));
+            }
+            Work::Choose(_, _, _, reply) => send(reply, Ok(value.extract()?)),
+            Work::StorageRead(_, _, reply) => {
+                let text: String = value.extract()?;
+                let content: Content = serde_json::from_str(&text).map_err(invalid_json)?;
+                send(reply, Ok(content.into()));
+            }
+            Work::StorageWrite(_, _, reply) => send(reply, Ok(optional_json(value)?)),
+            Work::Transform(_, body, reply) => {
+                send(reply, Ok(optional_json(value)?.unwrap_or_else(|| body.value().clone())));
+            }
+            Work::Call(..) => return Err(misuse("calls are answered by answer_call() or fail_call()")),
+            Work::Log(_) | Work::ChildrenDone { .. } | Work::Ready | Work::Finished(_) => {}
+        }
+        Ok(())
+    }
+
+    #[pyo3(signature = (error, /))]
+    fn fail(&self, error: &Bound<'_, PyAny>) -> PyResult<()> {
+        match &self.work {
+            Work::Configure(reply) => send(reply, Err(failure(error))),
+            Work::Filters(_, _, reply) => send(reply, Err(failure(error))),
+            Work::Select(_, _, reply) => send(reply, Err(failure(error))),
+            Work::Choose(_, _, _, reply) => send(reply, Err(failure(error))),
+            Work::StorageRead(_, _, reply) => send(reply, Err(failure(error))),
+            Work::StorageWrite(_, _, reply) => send(reply, Err(failure(error))),
+            Work::Transform(_, _, reply) => send(reply, Err(failure(error))),
+            Work::Activity(_, reply) | Work::Call(_, reply) => {
+                let message = error.str()?.to_string();
+                let display = if message.is_empty() { error.repr()?.to_string() } else { message.clone() };
+                send(
+                    reply,
+                    CallReply {
+                        result: Err(CallError::Arbitrary { message, display }),
+                        error: Some(keep(error.clone().unbind())),
+                        patch: None,
+                        transformations: false,
+                    },
+                );
+            }
+            Work::Log(_) | Work::ChildrenDone { .. } | Work::Ready | Work::Finished(_) => {}
+        }
+        Ok(())
+    }
+
+    fn answer_call(&self, result: Option<&str>, patch: Option<&str>, transformations: bool) -> PyResult<()> {
+        let parse = |text: Option<&str>| text.map(serde_json::from_str).transpose().map_err(invalid_json);
+        let reply = CallReply { result: Ok(parse(result)?), error: None, patch: parse(patch)?, transformations };
+        send(self.call_reply()?, reply);
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn fail_call(
+        &self,
+        kind: &str,
+        message: String,
+        display: String,
+        delay: Option<f64>,
+        error: Py<PyAny>,
+        patch: Option<&str>,
+        transformations: bool,
+    ) -> PyResult<()> {
+        let call_error = match kind {
+            "temporary" => CallError::Temporary { message, display, delay },
+            "permanent" => CallError::Permanent { message, display },
+            "timeout" if message.is_empty() => CallError::TimedOut,
+            "timeout" | "retries" => CallError::Exhausted { message },
+            "children" => CallError::ChildrenRetry { delay },
+            "arbitrary" => CallError::Arbitrary { message, display },
+            "cancelled" => {
+                // Not an outcome of the handler: without an answer, the cycle is given up.
+                let _ = self.call_reply()?.lock().unwrap_or_else(PoisonError::into_inner).take();
+                return Ok(());
+            }
+            other => return Err(misuse(&format!("unknown kind of errors: {other}"))),
+        };
+        let patch = patch.map(serde_json::from_str).transpose().map_err(invalid_json)?;
+        let reply = CallReply { result: Err(call_error), error: Some(keep(error)), patch, transformations };
+        send(self.call_reply()?, reply);
+        Ok(())
+    }
+
+    #[pyo3(signature = (handlers, lifecycle, token, /))]
+    fn execute(&self, handlers: &str, lifecycle: Option<&str>, token: Py<PyAny>) -> PyResult<()> {
+        let Work::Call(call, _) = &self.work else { return Err(misuse("only calls of handlers have sub-handlers")) };
+        let handlers: Vec<Arc<Handler>> = serde_json::from_str(handlers).map_err(invalid_json)?;
+        let lifecycle: Option<Lifecycle> =
+            lifecycle.map(|name| serde_json::from_value(Value::from(name))).transpose().map_err(invalid_json)?;
+        let children: Children = call.children.clone();
+        let mailbox = Arc::clone(&self.mailbox);
+        self.runtime.spawn(async move {
+            let reply = children.execute(handlers, lifecycle).await;
+            let (done, delay) = reply.map_or((false, None), |reply| (reply.done, reply.delay_seconds));
+            mailbox.put(Work::ChildrenDone { token, done, delay });
+        });
+        Ok(())
+    }
+}
+
+/// Whoever has waited for the answer may be gone: then nobody needs it.
+fn send<T>(reply: &ReplyTo<T>, answer: T) {
+    if let Some(sender) = reply.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        let _ = sender.send(answer);
+    }
+}
+
+fn optional_json(value: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
+    let text: Option<String> = value.extract()?;
+    text.map(|text| serde_json::from_str(&text)).transpose().map_err(invalid_json)
+}
+
+fn slot_name(slot: &FilterSlot) -> String {
+    match slot {
+        FilterSlot::Label(key) => format!("labels.{key}"),
+        FilterSlot::Annotation(key) => format!("annotations.{key}"),
+        FilterSlot::Value { .. } => "value".to_owned(),
+        FilterSlot::Old => "old".to_owned(),
+        FilterSlot::New => "new".to_owned(),
+        FilterSlot::When => "when".to_owned(),
+    }
+}
+
+/// The declarations of the front after its startup.
+#[derive(Deserialize)]
+struct Declared {
+    settings: kopf_engine::Settings,
+    handlers: Vec<Arc<Handler>>,
+}
+
+impl From<Declared> for Configuration {
+    fn from(declared: Declared) -> Self {
+        Self { settings: declared.settings, handlers: declared.handlers }
+    }
+}
+
+/// What the storages of the user have read.
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+struct Content {
+    old: Option<Value>,
+    new: Option<Value>,
+    records: Map<String, Value>,
+}
+
+impl From<Content> for StorageContent {
+    fn from(content: Content) -> Self {
+        let records = content.records.into_iter().filter(|(_, record)| !record.is_null());
+        Self { old: content.old, new: content.new, records: records.map(|(id, record)| (id.into(), record)).collect() }
+    }
+}

@@ -1,0 +1,44 @@
+//! The native module `kopf._native`: the bridge between the engine and the Python front.
+//!
+//! It converts, calls, converts, and decides nothing. The engine runs on its own threads and queues jobs;
+//! the front takes them in the thread of the user's event loop and answers from any thread.
+//! No thread of the engine ever waits for the GIL.
+
+mod mailbox;
+mod job;
+mod cycle;
+mod front;
+mod operator;
+mod failures;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+#[pyo3(name = "_native")]
+fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<operator::Operator>()?;
+    module.add_class::<job::Job>()?;
+    module.add_class::<cycle::Cycle>()?;
+    for (name, value) in job::KINDS {
+        module.add(*name, *value)?;
+    }
+    module.add_function(wrap_pyfunction!(storage_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(diff, module)?)?;
+    Ok(())
+}
+
+/// The annotations under which a key is stored, the newest scheme first.
+#[pyfunction]
+#[pyo3(signature = (prefix, key, v1, /))]
+fn storage_keys(prefix: &str, key: &str, v1: bool) -> Vec<String> {
+    kopf_object::keys::keys(prefix, key, v1, None)
+}
+
+/// The differences of two JSON texts, as a JSON text.
+#[pyfunction]
+#[pyo3(signature = (old, new, /))]
+fn diff(old: &str, new: &str) -> PyResult<String> {
+    let parse = |text: &str| serde_json::from_str(text).map_err(failures::invalid_json);
+    let (old, new): (serde_json::Value, serde_json::Value) = (parse(old)?, parse(new)?);
+    Ok(kopf_object::diff(Some(&old), Some(&new)).to_json().to_string())
+}

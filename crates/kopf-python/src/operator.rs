@@ -1,0 +1,151 @@
+//! One operator, as the front starts, serves and stops it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use kopf_engine::{EventDraft, OperatorOptions, Stop, run};
+use kopf_object::ObjectReference;
+use kopf_reaction::Handler;
+use pyo3::prelude::*;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::cycle::Resources;
+use crate::failures::{invalid_json, misuse};
+use crate::front::PythonFront;
+use crate::job::{Job, Work};
+use crate::mailbox::Mailbox;
+
+/// What the front declares before the start.
+#[derive(Deserialize)]
+struct Config {
+    #[serde(default)]
+    activities: Vec<Arc<Handler>>,
+    #[serde(default)]
+    namespaces: Vec<String>,
+    #[serde(default)]
+    clusterwide: bool,
+    #[serde(default)]
+    levels: HashMap<String, i32>,
+}
+
+/// The parts of an event that the user decides on.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Posted {
+    involved_object: ObjectReference,
+    #[serde(rename = "type")]
+    kind: String,
+    reason: String,
+    message: String,
+}
+
+#[pyclass(frozen, module = "kopf._native")]
+pub(crate) struct Operator {
+    config: Config,
+    front: Arc<PythonFront>,
+    mailbox: Arc<Mailbox>,
+    resources: Arc<Resources>,
+    stop: Stop,
+    /// None before the start and after the end.
+    runtime: Mutex<Option<Runtime>>,
+    handle: OnceLock<tokio::runtime::Handle>,
+}
+
+#[pymethods]
+impl Operator {
+    #[new]
+    #[pyo3(signature = (config, /))]
+    fn new(config: &str) -> PyResult<Self> {
+        let config: Config = serde_json::from_str(config).map_err(invalid_json)?;
+        let mailbox = Arc::new(Mailbox::new()?);
+        let front = Arc::new(PythonFront::new(Arc::clone(&mailbox), config.levels.clone()));
+        Ok(Self {
+            config,
+            front,
+            mailbox,
+            resources: Arc::default(),
+            stop: Stop::new(),
+            runtime: Mutex::new(None),
+            handle: OnceLock::new(),
+        })
+    }
+
+    fn fileno(&self) -> i32 {
+        self.mailbox.fileno()
+    }
+
+    fn start(&self) -> PyResult<()> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("kopf-engine").enable_all().build()?;
+        self.handle.set(runtime.handle().clone()).map_err(|_| misuse("the operator was started already"))?;
+        let options = OperatorOptions {
+            activities: self.config.activities.clone(),
+            namespaces: self.config.namespaces.clone(),
+            clusterwide: self.config.clusterwide,
+            client: None,
+        };
+        let (front, mailbox, stop) = (Arc::clone(&self.front), Arc::clone(&self.mailbox), self.stop.clone());
+        runtime.spawn(async move {
+            let running = tokio::spawn(run(front, options, stop));
+            let message = match running.await {
+                Ok(Ok(())) => None,
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(crash) => Some(format!("the engine has crashed: {crash}")),
+            };
+            mailbox.put(Work::Finished(message));
+        });
+        *self.runtime.lock().unwrap_or_else(PoisonError::into_inner) = Some(runtime);
+        Ok(())
+    }
+
+    fn take(&self, python: Python<'_>) -> PyResult<Vec<Py<Job>>> {
+        let Some(handle) = self.handle.get() else { return Ok(Vec::new()) };
+        self.mailbox
+            .take()
+            .into_iter()
+            .map(|work| {
+                let (resources, mailbox) = (Arc::clone(&self.resources), Arc::clone(&self.mailbox));
+                Py::new(python, Job::of(work, resources, mailbox, handle.clone()))
+            })
+            .collect()
+    }
+
+    #[pyo3(signature = (reason, /))]
+    fn stop(&self, reason: &str) {
+        self.stop.request(reason);
+    }
+
+    /// Ends all threads of the engine, whatever they do.
+    fn close(&self) {
+        if let Some(runtime) = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            runtime.shutdown_background();
+        }
+    }
+
+    #[pyo3(signature = (levels, /))]
+    fn set_levels(&self, levels: &str) -> PyResult<()> {
+        self.front.set_levels(serde_json::from_str(levels).map_err(invalid_json)?);
+        Ok(())
+    }
+
+    #[pyo3(signature = (event, backoffs, /))]
+    fn post_event(&self, event: &str, backoffs: Vec<f64>) -> PyResult<bool> {
+        let event: Posted = serde_json::from_str(event).map_err(invalid_json)?;
+        let Some(services) = self.front.services.get() else { return Ok(false) };
+        services.poster.post(EventDraft {
+            reference: event.involved_object,
+            kind: event.kind,
+            reason: event.reason,
+            message: event.message,
+            backoffs,
+        });
+        Ok(true)
+    }
+
+    #[pyo3(signature = (index, /))]
+    fn resource(&self, index: usize) -> PyResult<String> {
+        let resource = self.resources.get(index).ok_or_else(|| misuse("there is no such resource"))?;
+        Ok(json!(*resource).to_string())
+    }
+}

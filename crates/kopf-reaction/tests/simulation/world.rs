@@ -1,0 +1,579 @@
+//! The world of one life: a cluster with one object, users, and an operator that can be killed at any moment.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use kopf_object::{Body, FieldPath};
+use kopf_reaction::{
+    Ask, CallError, CallOutcome, CallRequest, Conclusion, Cycle, CycleInput, DiffBaseStorage, EventType, Handler,
+    HandlerKind, HandlerSet, ReactionSettings, Reason, Reply, Round, Scene, Severity, Step, StorageOperation, SubStep,
+};
+use serde_json::{Value, json};
+
+use super::ClusterObject;
+use super::plan::{Action, Edit, FOREIGN_FINALIZER, Fate, Fortune, Life, declare_all, settings};
+
+pub struct World {
+    pub object: ClusterObject,
+    pub operator: Operator,
+    pub ledger: Ledger,
+    /// How many patches had anything in them.
+    pub patches: usize,
+    /// What was said to people, debugging aside.
+    pub told: Vec<String>,
+    /// What the storages of the user keep, if there are such.
+    database: Database,
+    settings: Arc<ReactionSettings>,
+    handlers: Arc<HandlerSet>,
+    children: HashMap<Arc<str>, Vec<Arc<Handler>>>,
+    now: Timestamp,
+    random: Random,
+    /// What comes of the next calls, the next one last; afterwards all goes well.
+    fortunes: Vec<Fortune>,
+    /// All bodies that were there.
+    bodies: Vec<Body>,
+    /// For failing tests.
+    log: Vec<String>,
+}
+
+/// The memory of the running operator; lost when it is killed.
+#[derive(Debug, Default)]
+pub struct Operator {
+    listed: bool,
+    fully_handled: bool,
+    partly_handled: Option<Arc<Value>>,
+    /// The event that has not been looked at yet.
+    event: Option<EventType>,
+    /// The object was handled before this process began.
+    pub was_handled: bool,
+    /// The handlers that had their turn, at least in vain: their time may be over before they are called.
+    pub served: HashSet<Arc<str>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Database {
+    records: BTreeMap<Arc<str>, Value>,
+    essence: Option<Value>,
+}
+
+/// What is known about the past, to tell in the end whether anything was lost.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// What each handler has seen (of its field) when it was finished, and whether it succeeded.
+    pub seen: HashMap<Arc<str>, (Value, bool)>,
+    pub finished_deletions: HashSet<Arc<str>>,
+    /// Finished ones which an operator has taken over from its predecessor: it cannot know what they have seen.
+    /// And unfinished ones which do not match any more when a round ends: what they miss, they see in the next one,
+    /// unless exactly that is taken back before.
+    pub inherited: HashSet<Arc<str>>,
+    pub was_held_at_deletion: bool,
+    pub tier_was_edited: bool,
+    pub essences_stored: usize,
+    /// Finished and stored in the round under way.
+    finished_in_round: HashSet<Arc<str>>,
+    /// The handlers with stored successes: the reason, and how many essences and edits there were.
+    succeeded: HashSet<(Arc<str>, Reason, usize, usize)>,
+    /// How many tries of a handler are stored in its round.
+    tries: HashMap<(Arc<str>, usize), u32>,
+    edits: usize,
+    /// Counts up whenever counters may start anew: with each reason, and with each stored essence.
+    rounds: usize,
+    last_reason: Option<Reason>,
+}
+
+impl Ledger {
+    /// Whether the handler or one of its parents has failed.
+    pub fn has_failed_above(&self, id: &str) -> bool {
+        let parents = id.match_indices('/').map(|(position, _)| &id[..position]);
+        parents.into_iter().any(|parent| self.seen.get(parent).is_some_and(|(_, success)| !success))
+    }
+}
+
+/// What has happened in one cycle; it counts only if it gets stored.
+struct Draft {
+    /// The handler, what it has seen, whether it has succeeded.
+    finished: Vec<(Arc<str>, Value, bool)>,
+    tried: Vec<Arc<str>>,
+    /// The calls that have raised an error, whatever that means for the handler.
+    raised: Vec<Arc<str>>,
+    /// The edits that are in the body.
+    edits: usize,
+}
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// What comes after a turn.
+enum After {
+    Again,
+    Wait(f64),
+    Rest,
+}
+
+impl World {
+    /// The whole life, to its calm end.
+    pub fn play(life: &Life) -> Self {
+        let mut world = Self::new(life);
+        for action in &life.actions {
+            world.act(action);
+        }
+        world.calm_down();
+        world
+    }
+
+    fn new(life: &Life) -> Self {
+        let mut handlers = Vec::new();
+        let mut children = HashMap::new();
+        for (number, plan) in life.plans.iter().enumerate() {
+            declare_all(number, plan, &mut handlers, &mut children);
+        }
+        let settings = Arc::new(settings(life));
+        let tier = if life.gold { "gold" } else { "tin" };
+        let mut content = json!({"metadata": {"labels": {"tier": tier}}, "spec": {"x": 0}});
+        if life.is_held_by_others {
+            content["metadata"]["finalizers"] = json!([FOREIGN_FINALIZER]);
+        }
+        let object = ClusterObject::new(content, &settings.finalizer);
+        let event = if life.operator_first { EventType::Added } else { EventType::Listed };
+        Self {
+            operator: Operator { listed: !life.operator_first, event: Some(event), ..Operator::default() },
+            ledger: Ledger::default(),
+            patches: 0,
+            told: Vec::new(),
+            database: Database::default(),
+            settings,
+            handlers: Arc::new(HandlerSet::from_handlers(handlers)),
+            children,
+            now: "2026-11-15T12:00:00Z".parse().expect("a time"),
+            random: Random(life.seed | 1),
+            fortunes: life.fortunes.clone(),
+            bodies: vec![object.body()],
+            object,
+            log: Vec::new(),
+        }
+    }
+
+    pub fn act(&mut self, action: &Action) {
+        self.log.push(format!("{action:?}"));
+        match action {
+            Action::Edit(edit) => self.edit(edit),
+            Action::Later(seconds) => self.pass(f64::from(*seconds)),
+            Action::Restart => self.restart(),
+            Action::Stale(choice) => self.look_at_stale_body(usize::from(*choice)),
+            Action::Turn(fate, edit) => {
+                self.turn(fate, edit.as_ref());
+            }
+        }
+    }
+
+    /// Nothing more happens from outside; the operator has all the time it needs.
+    fn calm_down(&mut self) {
+        self.log.push("Everything is calm now.".to_owned());
+        self.fortunes.clear();
+        self.change(|value| {
+            if let Some(Value::Array(finalizers)) = value.pointer_mut("/metadata/finalizers") {
+                finalizers.retain(|finalizer| finalizer != FOREIGN_FINALIZER);
+            }
+        });
+        for _ in 0..500 {
+            match self.turn(&Fate::Fine, None) {
+                After::Rest => return,
+                After::Wait(seconds) => self.pass(seconds),
+                After::Again => {}
+            }
+        }
+        panic!("It never rests.\n{}", self.story());
+    }
+
+    /// The last event of an object that is gone.
+    pub fn say_goodbye(&mut self) {
+        let mut cycle = self.cycle(self.object.body(), Some(EventType::Deleted), true);
+        let conclusion = self.run(&mut cycle, None, None, &mut self.draft()).expect("not killed");
+        assert!(conclusion.patch.is_empty() && conclusion.operations.is_empty(), "{conclusion:#?}");
+        assert_eq!((conclusion.finalizer, conclusion.delay), (None, None), "{conclusion:#?}");
+    }
+
+    pub fn story(&self) -> String {
+        format!("{}\n{:#}\n{:#?}", self.log.join("\n"), self.object.value(), self.ledger.inherited)
+    }
+
+    pub fn essence(&self) -> Value {
+        let mut essence = kopf_object::build_essence(self.object.value(), &kopf_object::EssenceOptions::default());
+        for prefix in ["kopf.zalando.org", "my.example.com"] {
+            kopf_object::clear_progress_annotations(&mut essence, prefix);
+        }
+        essence
+    }
+
+    /// What is stored as handled last, wherever that is.
+    pub fn stored_essence(&self) -> Option<Value> {
+        let encoded = match &self.settings.diffbase {
+            DiffBaseStorage::Front => return self.database.essence.clone(),
+            DiffBaseStorage::Status { field, .. } => field.resolve(self.object.value()),
+            _ => self.object.value().pointer("/metadata/annotations/kopf.zalando.org~1last-handled-configuration"),
+        };
+        serde_json::from_str(encoded?.as_str()?).ok()
+    }
+
+    /// Where any progress of handlers is stored, wherever that is.
+    pub fn progress_left(&self) -> Vec<String> {
+        let is_progress = |key: &&String| key.contains(".org/h") || key.contains(".com/h");
+        let body = self.object.body();
+        let mut places: Vec<String> = body.annotations().keys().filter(is_progress).cloned().collect();
+        let in_status = body.get(&FieldPath::parse("status.mine.progress")).and_then(Value::as_object);
+        places.extend(in_status.into_iter().flat_map(|records| records.keys().cloned()));
+        places.extend(self.database.records.keys().map(ToString::to_string));
+        places
+    }
+
+    fn pass(&mut self, seconds: f64) {
+        self.now = self.now.checked_add(SignedDuration::from_secs_f64(seconds)).expect("a time");
+    }
+
+    fn edit(&mut self, edit: &Edit) {
+        let now = self.now;
+        match edit {
+            Edit::SpecX(new) => self.change(|value| set_spec(value, "x", *new)),
+            Edit::SpecY(new) => self.change(|value| set_spec(value, "y", *new)),
+            Edit::Label(new) => self.change(|value| value["metadata"]["labels"]["l"] = new.to_string().into()),
+            Edit::Annotation(new) => {
+                self.change(|value| value["metadata"]["annotations"]["a"] = new.to_string().into());
+            }
+            Edit::Tier(gold) => {
+                let tier = if *gold { "gold" } else { "tin" };
+                self.ledger.tier_was_edited |= self.object.value()["metadata"]["labels"]["tier"] != tier;
+                self.change(|value| value["metadata"]["labels"]["tier"] = tier.into());
+            }
+            Edit::Delete => {
+                if !self.object.is_deletion_ongoing() {
+                    self.ledger.was_held_at_deletion = self.object.is_held();
+                    self.change(|value| value["metadata"]["deletionTimestamp"] = now.to_string().into());
+                }
+            }
+        }
+    }
+
+    /// Somebody else changes the object, and the watch tells it.
+    fn change(&mut self, change: impl FnOnce(&mut Value)) {
+        let before = self.object.version();
+        self.object.edit(change);
+        if self.object.version() != before {
+            self.ledger.edits += 1;
+            self.bodies.push(self.object.body());
+            if self.operator.event != Some(EventType::Listed) {
+                self.operator.event = Some(EventType::Modified);
+            }
+        }
+    }
+
+    fn restart(&mut self) {
+        let was_handled = self.stored_essence().is_some();
+        self.operator = Operator { listed: true, event: Some(EventType::Listed), was_handled, ..Operator::default() };
+        self.ledger.inherited.extend(self.ledger.finished_in_round.iter().cloned());
+    }
+
+    fn cycle(&self, body: Body, event: Option<EventType>, consistent: bool) -> Cycle {
+        let input = CycleInput {
+            body,
+            event,
+            handlers: Arc::clone(&self.handlers),
+            settings: Arc::clone(&self.settings),
+            initial: self.operator.listed && !self.operator.fully_handled,
+            consistent,
+            verbose: true,
+        };
+        Cycle::new(input).remembering(self.operator.partly_handled.clone())
+    }
+
+    fn draft(&self) -> Draft {
+        Draft { finished: Vec::new(), tried: Vec::new(), raised: Vec::new(), edits: self.ledger.edits }
+    }
+
+    /// An outdated body is for the spies only.
+    fn look_at_stale_body(&mut self, choice: usize) {
+        let body = self.bodies[choice % self.bodies.len()].clone();
+        let mut cycle = self.cycle(body, Some(EventType::Modified), false);
+        let mut draft = self.draft();
+        let conclusion = self.run(&mut cycle, None, None, &mut draft).expect("not killed");
+        assert_eq!(draft.tried, Vec::<Arc<str>>::new(), "{}", self.story());
+        assert!(conclusion.patch.is_empty() && conclusion.operations.is_empty(), "{conclusion:#?}");
+        assert_eq!((conclusion.finalizer, conclusion.handled, conclusion.fully_handled), (None, false, false));
+        assert_eq!(conclusion.partly_handled, self.operator.partly_handled);
+    }
+
+    fn turn(&mut self, fate: &Fate, meanwhile: Option<&Edit>) -> After {
+        if !self.object.exists {
+            return After::Rest;
+        }
+        self.pass(1.0);
+        let (body, version, event) = (self.object.body(), self.object.version(), self.operator.event.take());
+        let mut cycle = self.cycle(body, event, true);
+        let mut draft = self.draft();
+        let steps = if let Fate::KilledAfter(steps) = fate { Some(*steps) } else { None };
+        let Some(conclusion) = self.run(&mut cycle, steps, meanwhile, &mut draft) else {
+            self.restart();
+            return After::Again;
+        };
+        let scene = Arc::clone(cycle.scene().expect("a scene"));
+        self.observe(scene.reason());
+        if let Some(round) = cycle.round() {
+            self.note_finished(round, &scene, &self.handlers.owned, &mut draft);
+        }
+        let notes = cycle.take_notes();
+        self.told.extend(notes.iter().filter(|note| note.severity > Severity::Debug).map(|note| note.text.clone()));
+        let texts: Vec<&str> = notes.iter().map(|note| note.text.as_str()).collect();
+        self.log.push(format!("  {:?}, {texts:#?}\n  {}", scene.cause, conclusion.patch.as_value()));
+        match fate {
+            Fate::Refused => After::Again,
+            Fate::KilledBeforePatch => {
+                self.restart();
+                After::Again
+            }
+            _ => self.apply(&scene, conclusion, version, fate, draft),
+        }
+    }
+
+    fn apply(&mut self, scene: &Scene, conclusion: Conclusion, version: u64, fate: &Fate, draft: Draft) -> After {
+        let (known, stored) = (self.object.version(), self.stored_essence());
+        let mut patch = conclusion.patch.clone();
+        for (id, result) in &conclusion.results {
+            patch.set(&FieldPath::from(["status", id]), result.clone());
+        }
+        let is_empty = conclusion.patch.is_empty() && conclusion.operations.is_empty() && conclusion.finalizer.is_none();
+        self.patches += usize::from(!is_empty);
+        self.object.merge(&patch);
+        self.store(&conclusion);
+        let essence = self.stored_essence();
+        self.settle(scene, draft, essence != stored, conclusion.fully_handled);
+        if essence != stored && essence != scene.new {
+            self.ledger.inherited.extend(self.handlers.owned.iter().map(|handler| Arc::clone(&handler.id)));
+        }
+        if matches!(fate, Fate::KilledBetweenPatches) {
+            // The progress of the deletion is purged already, but the object is still held: it is deleted anew.
+            self.ledger.succeeded.retain(|(_, reason, ..)| *reason != Reason::Delete);
+            self.restart();
+            return After::Again;
+        }
+        self.operator.fully_handled |= conclusion.fully_handled;
+        self.operator.partly_handled = conclusion.partly_handled;
+        if let Some(change) = conclusion.finalizer {
+            // The answer of the merge-patch is the newest body, unless somebody else has changed the object before.
+            let guard = if known == version { self.object.version() } else { version };
+            self.object.change_finalizer(change, guard);
+        }
+        if self.object.version() != known || self.operator.event.is_some() {
+            self.bodies.push(self.object.body());
+            return After::Again;
+        }
+        conclusion.delay.map_or(After::Rest, After::Wait)
+    }
+
+    /// What the storages of the user do.
+    fn store(&mut self, conclusion: &Conclusion) {
+        for operation in conclusion.operations.iter().cloned() {
+            match operation {
+                StorageOperation::Store { id, record } => {
+                    let mut kept = record.as_object().cloned().unwrap_or_default();
+                    kept.retain(|_, value| !value.is_null());
+                    self.database.records.insert(id, kept.into());
+                }
+                StorageOperation::Purge { id } => {
+                    self.database.records.remove(&id);
+                }
+                StorageOperation::DiffBase { essence } => self.database.essence = Some(essence),
+                StorageOperation::Touch { .. } => {}
+            }
+        }
+    }
+
+    /// What has happened is stored, so it counts.
+    fn settle(&mut self, scene: &Scene, draft: Draft, essence_is_new: bool, round_is_over: bool) {
+        let ledger = &mut self.ledger;
+        for id in draft.tried {
+            *ledger.tries.entry((id, ledger.rounds)).or_default() += 1;
+        }
+        for (id, seen, success) in draft.finished {
+            ledger.inherited.remove(&id);
+            self.operator.served.insert(Arc::clone(&id));
+            ledger.finished_in_round.insert(Arc::clone(&id));
+            if scene.reason() == Reason::Delete {
+                ledger.finished_deletions.insert(Arc::clone(&id));
+            }
+            if success {
+                ledger.succeeded.insert((Arc::clone(&id), scene.reason(), ledger.essences_stored, draft.edits));
+            }
+            ledger.seen.insert(id, (seen, success));
+        }
+        if essence_is_new || round_is_over {
+            ledger.finished_in_round.clear();
+            ledger.rounds += 1;
+        }
+        ledger.essences_stored += usize::from(essence_is_new);
+    }
+
+    fn observe(&mut self, reason: Reason) {
+        if self.ledger.last_reason.replace(reason) != Some(reason) {
+            self.ledger.rounds += 1;
+        }
+    }
+
+    /// Steps the cycle to its end, or until it is killed (None).
+    fn run(
+        &mut self,
+        cycle: &mut Cycle,
+        mut steps: Option<u8>,
+        mut meanwhile: Option<&Edit>,
+        draft: &mut Draft,
+    ) -> Option<Conclusion> {
+        let mut reply = None;
+        loop {
+            let now = self.now;
+            let step = cycle.step(reply.take(), now, &mut || self.random.next());
+            if let Some(left) = &mut steps {
+                *left = left.checked_sub(1)?;
+            }
+            reply = Some(match step {
+                Step::Done(conclusion) => return Some(*conclusion),
+                Step::Ask(Ask::Call(request)) => {
+                    if let Some(edit) = meanwhile.take() {
+                        self.edit(edit);
+                    }
+                    Reply::Called(self.call(cycle, &request, draft))
+                }
+                Step::Ask(ask) => self.answer(cycle, ask),
+            });
+        }
+    }
+
+    fn answer(&mut self, cycle: &Cycle, ask: Ask) -> Reply {
+        let body = cycle.scene().map_or_else(|| self.object.body(), |scene| scene.body.clone());
+        match ask {
+            Ask::Filters(questions) => {
+                let is_gold = body.labels().get("tier").is_some_and(|tier| tier == "gold");
+                Reply::Filters(vec![is_gold; questions.len()])
+            }
+            Ask::Choose(candidates) => {
+                let mut chosen: Vec<usize> = candidates.iter().map(|handler| handler.index).collect();
+                chosen.retain(|_| self.random.next() < 0.5);
+                if let (true, Some(first)) = (chosen.is_empty(), candidates.first()) {
+                    chosen.push(first.index);
+                }
+                Reply::Chosen(chosen)
+            }
+            Ask::Storage { ids, extra_fields, .. } => {
+                let options = kopf_object::EssenceOptions { extra_fields, ..Default::default() };
+                let new = Some(kopf_object::build_essence(body.value(), &options));
+                let read = |id: Arc<str>| Some((Arc::clone(&id), self.database.records.get(&id)?.clone()));
+                let records = ids.into_iter().filter_map(read).collect();
+                Reply::Storage { old: self.database.essence.clone(), new, records }
+            }
+            Ask::Call(_) => unreachable!("calls are answered elsewhere"),
+        }
+    }
+
+    fn call(&mut self, cycle: &mut Cycle, request: &CallRequest, draft: &mut Draft) -> CallOutcome {
+        let handler = &request.handler;
+        let result = self.fortune();
+        let mut subrefs = BTreeSet::new();
+        if handler.kind == HandlerKind::Watching {
+            return CallOutcome { result, subrefs };
+        }
+        let scene = Arc::clone(cycle.scene().expect("a scene"));
+        self.observe(scene.reason());
+        self.check_call(&scene, request, draft);
+        draft.tried.push(Arc::clone(&handler.id));
+        draft.raised.extend(result.is_err().then(|| Arc::clone(&handler.id)));
+        if let (Ok(_), Some(children)) = (&result, self.children.get(&handler.id).cloned()) {
+            let (done, delay) = self.call_children(cycle, &children, &mut subrefs, draft);
+            if !done {
+                return CallOutcome { result: Err(CallError::ChildrenRetry { delay }), subrefs };
+            }
+        }
+        CallOutcome { result, subrefs }
+    }
+
+    fn call_children(
+        &mut self,
+        cycle: &mut Cycle,
+        children: &[Arc<Handler>],
+        subrefs: &mut BTreeSet<String>,
+        draft: &mut Draft,
+    ) -> (bool, Option<f64>) {
+        let mut round = cycle.sub_round(children.to_vec(), None).expect("a scene");
+        let mut reply = None;
+        loop {
+            let now = self.now;
+            match round.step(reply.take(), now, &mut || self.random.next()) {
+                SubStep::Ask(Ask::Call(request)) => {
+                    let outcome = self.call(cycle, &request, draft);
+                    subrefs.extend(outcome.subrefs.iter().cloned());
+                    reply = Some(Reply::Called(outcome));
+                }
+                SubStep::Ask(ask) => reply = Some(self.answer(cycle, ask)),
+                SubStep::Done(conclusion) => {
+                    subrefs.extend(conclusion.ids.iter().map(ToString::to_string));
+                    let scene = cycle.scene().expect("a scene");
+                    self.note_finished(round.round().expect("a round"), scene, children, draft);
+                    cycle.absorb(conclusion.operations, conclusion.results);
+                    return (conclusion.done, conclusion.delay);
+                }
+            }
+        }
+    }
+
+    /// The handlers that are finished since now; also those without a call, as their tries or time are used up.
+    fn note_finished(&self, round: &Round, scene: &Scene, handlers: &[Arc<Handler>], draft: &mut Draft) {
+        for (id, state) in round.states().iter().filter(|(_, state)| state.active && state.stopped == Some(self.now)) {
+            let handler = handlers.iter().find(|handler| handler.id == *id).expect("a declared handler");
+            let seen = scene.change_for(handler).1.unwrap_or_default();
+            let success = state.success && !draft.raised.contains(id);
+            draft.finished.push((Arc::clone(id), seen, success));
+        }
+    }
+
+    /// What must hold whenever a handler is called.
+    fn check_call(&self, scene: &Scene, request: &CallRequest, draft: &Draft) {
+        let CallRequest { handler, retry, timeout_seconds, .. } = request;
+        let (id, ledger) = (&handler.id, &self.ledger);
+        assert!(handler.retries.is_none_or(|retries| *retry < retries), "{id} is tried too often\n{}", self.story());
+        assert!(timeout_seconds.is_none_or(|seconds| seconds > 0.0), "{id} has no time left\n{}", self.story());
+        let tries = ledger.tries.get(&(Arc::clone(id), ledger.rounds)).copied().unwrap_or_default();
+        assert!(*retry >= tries, "{id}: {tries} tries are stored, but this one has {retry}\n{}", self.story());
+        let occasion = (Arc::clone(id), scene.reason(), ledger.essences_stored, draft.edits);
+        let repeated = !scene.cause.initial && ledger.succeeded.contains(&occasion);
+        assert!(!repeated, "{id} is called again after its success was stored\n{}", self.story());
+    }
+
+    fn fortune(&mut self) -> Result<Option<Value>, CallError> {
+        let (message, display) = ("boo".to_owned(), "boo".to_owned());
+        match self.fortunes.pop().unwrap_or(Fortune::Success) {
+            Fortune::Success => Ok(None),
+            Fortune::Result => Ok(Some(json!({"at": self.now.to_string()}))),
+            Fortune::Temporary(delay) => Err(CallError::Temporary { message, display, delay }),
+            Fortune::Permanent => Err(CallError::Permanent { message, display }),
+            Fortune::Arbitrary => Err(CallError::Arbitrary { message, display }),
+            Fortune::TimedOut => Err(CallError::TimedOut),
+        }
+    }
+}
+
+fn set_spec(value: &mut Value, key: &str, new: Option<u8>) {
+    let Some(spec) = value["spec"].as_object_mut() else { return };
+    match new {
+        Some(new) => {
+            spec.insert(key.to_owned(), new.into());
+        }
+        None => {
+            spec.shift_remove(key);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The command line of an operator: the options and variables of `kopf run`, the log, the signals.
+//!
+//! `Operator::run_cli` is all that users see of it.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+use kopf_engine::Stop;
+
+use crate::logging::{self, LogFormat, LogOptions, Verbosity};
+use crate::operator::{ReadyOperator, RunOptions};
+
+/// Start an operator process and handle all the requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Parser)]
+#[command(
+    disable_version_flag = true,
+    after_help = "Each option can be given by a variable, too: KOPF_RUN_VERBOSE, KOPF_RUN_NAMESPACES, KOPF_RUN_LOG_FORMAT, …"
+)]
+struct Arguments {
+    /// Log everything that the operator does.
+    #[arg(short, long)]
+    verbose: bool,
+    /// Log everything that the libraries do, too.
+    #[arg(short, long)]
+    debug: bool,
+    /// Log only warnings and errors.
+    #[arg(short, long)]
+    quiet: bool,
+    /// How the log looks like: full by default.
+    #[arg(long, value_name = "FORMAT", ignore_case = true)]
+    log_format: Option<LogFormat>,
+    /// The key of the objects in the JSON log.
+    #[arg(long, value_name = "KEY")]
+    log_refkey: Option<String>,
+    /// Begin messages with the name of the object; so by default in all formats but JSON.
+    #[arg(long, overrides_with = "no_log_prefix")]
+    log_prefix: bool,
+    /// Do not begin messages with the name of the object.
+    #[arg(long, overrides_with = "log_prefix")]
+    no_log_prefix: bool,
+    /// Serve all namespaces.
+    #[arg(short = 'A', long = "all-namespaces")]
+    clusterwide: bool,
+    /// Serve this namespace; can be repeated, and be a glob pattern.
+    #[arg(short = 'n', long = "namespace", value_name = "NAMESPACE")]
+    namespaces: Vec<String>,
+    /// Do not look for other operators.
+    #[arg(long)]
+    standalone: bool,
+    /// Take over from all other operators, for development.
+    #[arg(long)]
+    dev: bool,
+    /// Where to tell about the health of the operator, such as http://0.0.0.0:8080/healthz.
+    #[arg(short = 'L', long = "liveness", value_name = "URL")]
+    liveness_endpoint: Option<String>,
+    /// The name of the peering with other operators.
+    #[arg(short = 'P', long, value_name = "NAME")]
+    peering: Option<String>,
+    /// The priority among other operators.
+    #[arg(short, long, value_name = "NUMBER", allow_negative_numbers = true)]
+    priority: Option<i64>,
+}
+
+/// Runs an operator by the arguments and the environment of the process.
+pub(crate) async fn run(operator: ReadyOperator, mut options: RunOptions) -> ExitCode {
+    let environment = |name: &str| std::env::var(name).ok();
+    let arguments = match Arguments::read(std::env::args_os(), environment) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // If it cannot be printed, the exit code still tells.
+            drop(error.print());
+            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+        }
+    };
+    // Another subscriber, installed by the application, is as good as ours.
+    drop(logging::install(&arguments.log_options()));
+    for warning in arguments.warnings() {
+        tracing::warn!(target: "kopf.engine", "{warning}");
+    }
+    if arguments.clusterwide || !arguments.namespaces.is_empty() {
+        options.clusterwide = arguments.clusterwide;
+        options.namespaces = arguments.namespaces;
+    }
+    let stop = Stop::new();
+    let signals = tokio::spawn(stop_by_signals(stop.clone()));
+    let ended = operator.run(options, stop).await;
+    signals.abort();
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(target: "kopf.engine", "The operator cannot run: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn stop_by_signals(stop: Stop) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        tracing::warn!(target: "kopf.engine", "Signals cannot be received: the operator will not stop by them.");
+        return;
+    };
+    let name = tokio::select! {
+        _ = interrupt.recv() => "SIGINT",
+        _ = terminate.recv() => "SIGTERM",
+    };
+    tracing::info!(target: "kopf.engine", "Signal {name} is received. Operator is stopping.");
+    stop.request(name);
+}
+
+impl Arguments {
+    fn read(
+        arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, clap::Error> {
+        let mut read = Self::try_parse_from(arguments)?;
+        read.fill_from(|name| environment(&format!("KOPF_RUN_{name}")).filter(|value| !value.is_empty()))?;
+        if read.clusterwide && !read.namespaces.is_empty() {
+            let text = "Either --namespace or --all-namespaces can be used, not both.";
+            return Err(Self::command().error(ErrorKind::ArgumentConflict, text));
+        }
+        Ok(read)
+    }
+
+    /// What the command line does not say may be said by variables.
+    fn fill_from(&mut self, variable: impl Fn(&str) -> Option<String>) -> Result<(), clap::Error> {
+        let refuse = |name: &str, value: &str| {
+            let text = format!("KOPF_RUN_{name} has a value that cannot be understood: {value:?}");
+            Self::command().error(ErrorKind::ValueValidation, text)
+        };
+        let flag = |name: &str| match variable(name) {
+            None => Ok(None),
+            Some(value) => match value.to_lowercase().as_str() {
+                "1" | "true" | "t" | "yes" | "y" | "on" => Ok(Some(true)),
+                "0" | "false" | "f" | "no" | "n" | "off" => Ok(Some(false)),
+                _ => Err(refuse(name, &value)),
+            },
+        };
+        for (known, name) in [
+            (&mut self.verbose, "VERBOSE"),
+            (&mut self.debug, "DEBUG"),
+            (&mut self.quiet, "QUIET"),
+            (&mut self.clusterwide, "CLUSTERWIDE"),
+            (&mut self.standalone, "STANDALONE"),
+            (&mut self.dev, "DEV"),
+        ] {
+            *known |= flag(name)?.unwrap_or_default();
+        }
+        if !self.log_prefix && !self.no_log_prefix {
+            let prefix = flag("LOG_PREFIX")?;
+            (self.log_prefix, self.no_log_prefix) = (prefix == Some(true), prefix == Some(false));
+        }
+        if let (None, Some(value)) = (self.log_format, variable("LOG_FORMAT")) {
+            let format = <LogFormat as clap::ValueEnum>::from_str(&value, true);
+            self.log_format = Some(format.map_err(|_| refuse("LOG_FORMAT", &value))?);
+        }
+        if let (None, Some(value)) = (self.priority, variable("PRIORITY")) {
+            self.priority = Some(value.parse().map_err(|_| refuse("PRIORITY", &value))?);
+        }
+        self.log_refkey = self.log_refkey.take().or_else(|| variable("LOG_REFKEY"));
+        self.liveness_endpoint = self.liveness_endpoint.take().or_else(|| variable("LIVENESS_ENDPOINT"));
+        self.peering = self.peering.take().or_else(|| variable("PEERING"));
+        if self.namespaces.is_empty() {
+            let listed = variable("NAMESPACES").unwrap_or_default();
+            self.namespaces.extend(listed.split_whitespace().map(str::to_owned));
+        }
+        // The older variable for one namespace comes in addition, as in `kopf run`.
+        self.namespaces.extend(variable("NAMESPACE"));
+        Ok(())
+    }
+
+    fn log_options(&self) -> LogOptions {
+        LogOptions {
+            verbosity: match (self.debug, self.verbose, self.quiet) {
+                (true, _, _) => Verbosity::Debug,
+                (_, true, _) => Verbosity::Verbose,
+                (_, _, true) => Verbosity::Quiet,
+                _ => Verbosity::Normal,
+            },
+            format: self.log_format.unwrap_or_default(),
+            prefix: (self.log_prefix || self.no_log_prefix).then_some(self.log_prefix),
+            refkey: self.log_refkey.clone(),
+        }
+    }
+
+    /// What is asked for, but not served yet.
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.liveness_endpoint.is_some() {
+            warnings.push("--liveness is not served by this version: there is no endpoint for probes.".to_owned());
+        }
+        let peering = self.peering.is_some() || self.priority.is_some() || self.dev;
+        if peering && !self.standalone {
+            let text = "--peering, --priority and --dev are not served by this version: other operators are not looked for.";
+            warnings.push(text.to_owned());
+        }
+        warnings
+    }
+}
+
+#[cfg(test)]
+mod tests;

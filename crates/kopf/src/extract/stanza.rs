@@ -1,0 +1,79 @@
+//! The object itself, as a whole or by its stanzas, in the user's types.
+
+use std::ops::{Deref, DerefMut};
+
+use kopf_object::Body;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::{FromCall, misfit, read};
+use crate::{Call, Result};
+
+/// The spec of the object. An absent spec is an empty one.
+///
+/// A spec that does not fit the type is a permanent error of the handler, which names the field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spec<T>(pub T);
+
+/// The status of the object, as it is now; to change it, use [`Patch::status`](crate::Patch::status).
+/// An absent status is an empty one, or `None` in `Status<Option<T>>`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status<T>(pub T);
+
+/// The whole object, as one of kube's types.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Object<K>(pub K);
+
+macro_rules! transparent {
+    ($($name:ident)*) => {$(
+        impl<T> Deref for $name<T> {
+            type Target = T;
+
+            fn deref(&self) -> &T {
+                &self.0
+            }
+        }
+
+        impl<T> DerefMut for $name<T> {
+            fn deref_mut(&mut self) -> &mut T {
+                &mut self.0
+            }
+        }
+    )*};
+}
+
+transparent!(Spec Status Object);
+
+impl<S: Sync, T: DeserializeOwned> FromCall<S> for Spec<T> {
+    async fn from_call(call: &Call, _: &S) -> Result<Self> {
+        stanza(call, "spec").map(Self)
+    }
+}
+
+impl<S: Sync, T: DeserializeOwned> FromCall<S> for Status<T> {
+    async fn from_call(call: &Call, _: &S) -> Result<Self> {
+        stanza(call, "status").map(Self)
+    }
+}
+
+impl<S: Sync, K: DeserializeOwned> FromCall<S> for Object<K> {
+    async fn from_call(call: &Call, _: &S) -> Result<Self> {
+        read(call, "", call.context().body().value()).map(Self)
+    }
+}
+
+/// The whole object, untyped.
+impl<S: Sync> FromCall<S> for Body {
+    async fn from_call(call: &Call, _: &S) -> Result<Self> {
+        Ok(call.context().body().clone())
+    }
+}
+
+fn stanza<T: DeserializeOwned>(call: &Call, name: &str) -> Result<T> {
+    if let Some(value) = call.context().body().value().get(name).filter(|value| !value.is_null()) {
+        return read(call, name, value);
+    }
+    // Types that cannot be empty may still be optional.
+    serde_path_to_error::deserialize(&Value::Object(Map::new()))
+        .or_else(|error| T::deserialize(&Value::Null).map_err(|_| misfit(call, name, &error)))
+}

@@ -1,0 +1,231 @@
+//! The Rust side of the engine's port: calls come in, the users' functions are called, replies go out.
+//!
+//! It converts and calls. Every function of the user is called so that its panic is an ordinary
+//! error, and its time is limited.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kopf_engine::{
+    ActivityCall as EngineActivityCall, CallReply, Configuration, CycleContext, Front, FrontError, FrontFailure,
+    HandlerCall, Level, Record, Services, Sink, StorageContent, StorageQuestion,
+};
+use kopf_object::Body;
+use kopf_reaction::{CallError, FilterQuestion, Handler, HandlerState, Resource, StorageOperation};
+use serde_json::Value;
+use tracing::Instrument;
+
+use crate::call::{ActivityCall, Call, Invocation, OperatorParts};
+use crate::registry::{AnyFunction, SubhandlerScope};
+use crate::{Context, Error, Patch, Result, logging};
+
+/// One operator, as the engine sees it.
+pub(crate) struct RustFront {
+    pub(crate) operator: Arc<OperatorParts>,
+    /// The settings and the handlers of objects; final from the beginning.
+    pub(crate) configuration: Configuration,
+}
+
+impl Sink for RustFront {
+    fn enabled(&self, level: Level, target: &'static str) -> bool {
+        logging::enabled(level, target)
+    }
+
+    fn emit(&self, record: Record) {
+        let error = record.error.as_ref().and_then(|error| error.downcast_ref::<Error>());
+        let traceback = error.and_then(Error::captured_backtrace);
+        let traceback = traceback.map(|backtrace| backtrace as &dyn std::fmt::Display);
+        logging::emit(record.level, record.target, &record.message, record.reference.as_deref(), traceback);
+    }
+}
+
+impl Front for RustFront {
+    fn configure(&self) -> BoxFuture<'static, Result<Configuration, FrontFailure>> {
+        let configuration = self.configuration.clone();
+        Box::pin(async move { Ok(configuration) })
+    }
+
+    fn call_activity(&self, call: EngineActivityCall) -> BoxFuture<'static, CallReply> {
+        let operator = Arc::clone(&self.operator);
+        Box::pin(async move {
+            let span = logging::span(&call.handler.id, None);
+            let timeout_seconds = call.handler.timeout.as_ref().map(|timeout| timeout.as_f64() - call.runtime_seconds);
+            let work = async move {
+                let invocation = Invocation {
+                    retry: call.retry,
+                    started: call.started,
+                    runtime: seconds(call.runtime_seconds),
+                    operator: Arc::clone(&operator),
+                    handler: call.handler,
+                };
+                match operator.registry.get(invocation.handler.index).map(|entry| entry.function) {
+                    Some(AnyFunction::Activity(function)) => {
+                        function(Arc::new(ActivityCall::new(invocation, call.activity))).await
+                    }
+                    Some(AnyFunction::Object(_)) | None => Err(unknown(&invocation)),
+                }
+            };
+            reply(guarded(work, timeout_seconds).instrument(span).await, None)
+        })
+    }
+
+    fn call(&self, call: HandlerCall) -> BoxFuture<'static, CallReply> {
+        let operator = Arc::clone(&self.operator);
+        Box::pin(async move {
+            let context = Context::new(call.context);
+            let patch = context.patch();
+            let span = logging::span(&call.handler.id, Some(context.reference()));
+            let work = async move {
+                let invocation = Invocation {
+                    retry: call.retry,
+                    started: call.started,
+                    runtime: seconds(call.runtime_seconds),
+                    operator: Arc::clone(&operator),
+                    handler: call.handler,
+                };
+                let Some(AnyFunction::Object(function)) =
+                    operator.registry.get(invocation.handler.index).map(|entry| entry.function)
+                else {
+                    return Err(unknown(&invocation));
+                };
+                let scope = SubhandlerScope::new(call.children, operator);
+                let result = function(Arc::new(Call::new(invocation, context, call.change, scope.clone()))).await?;
+                scope.execute(None).await?;
+                Ok(result)
+            };
+            reply(guarded(work, call.timeout_seconds).instrument(span).await, Some(&patch))
+        })
+    }
+
+    fn filter(
+        &self,
+        context: Arc<CycleContext>,
+        questions: Vec<FilterQuestion>,
+    ) -> BoxFuture<'static, Result<Vec<bool>, FrontFailure>> {
+        let operator = Arc::clone(&self.operator);
+        Box::pin(async move {
+            let context = Context::new(context);
+            let answer = |question: &FilterQuestion| {
+                let entry = operator.registry.get(question.handler);
+                let asked = || entry.and_then(|entry| entry.callbacks.answer(question, &context));
+                let subject = || format!("the filter {:?} of a handler for {}", question.slot, context.title());
+                without_panic(asked, subject)?.ok_or_else(|| FrontFailure::new(format!("{} is not known", subject())))
+            };
+            questions.iter().map(answer).collect()
+        })
+    }
+
+    fn select(&self, handler: usize, resource: Arc<Resource>) -> BoxFuture<'static, Result<bool, FrontFailure>> {
+        let operator = Arc::clone(&self.operator);
+        Box::pin(async move {
+            let callbacks = operator.registry.get(handler).map(|entry| entry.callbacks);
+            let asked = || callbacks.and_then(|callbacks| callbacks.resource.as_ref().map(|callback| callback(&resource)));
+            let subject = || format!("the selector of a handler for {resource}");
+            without_panic(asked, subject)?.ok_or_else(|| FrontFailure::new(format!("{} is not known", subject())))
+        })
+    }
+
+    fn choose(
+        &self,
+        _: Arc<CycleContext>,
+        _: Vec<Arc<Handler>>,
+        _: Vec<(Arc<str>, HandlerState)>,
+    ) -> BoxFuture<'static, Result<Vec<usize>, FrontFailure>> {
+        Box::pin(async { Err(unsupported("Lifecycle::Front")) })
+    }
+
+    fn read_storage(
+        &self,
+        _: Arc<CycleContext>,
+        _: StorageQuestion,
+    ) -> BoxFuture<'static, Result<StorageContent, FrontFailure>> {
+        Box::pin(async { Err(unsupported("a storage of the front")) })
+    }
+
+    fn write_storage(
+        &self,
+        _: Arc<CycleContext>,
+        _: Vec<StorageOperation>,
+    ) -> BoxFuture<'static, Result<Option<Value>, FrontFailure>> {
+        Box::pin(async { Err(unsupported("a storage of the front")) })
+    }
+
+    fn transform(&self, context: Arc<CycleContext>, body: Body) -> BoxFuture<'static, Result<Value, FrontFailure>> {
+        Box::pin(async move {
+            let context = Context::new(context);
+            let mut value = body.value().clone();
+            let patch = context.patch();
+            let subject = || format!("a transformation of {}", context.title());
+            without_panic(|| patch.apply_transformations(&mut value), subject)?;
+            Ok(value)
+        })
+    }
+
+    fn connected(&self, services: Services) {
+        self.operator.connection.establish(services);
+    }
+
+    fn ready(&self) {
+        tracing::debug!(target: "kopf.engine", "The operator is ready.");
+    }
+}
+
+/// What a call came to, before it is put into the words of the engine.
+enum Ending {
+    Returned(Result<Option<Value>>),
+    TimedOut,
+}
+
+/// Runs users' code with limited time, and with panics as errors.
+async fn guarded(work: impl Future<Output = Result<Option<Value>>>, timeout_seconds: Option<f64>) -> Ending {
+    let caught = AssertUnwindSafe(work).catch_unwind();
+    let outcome = match timeout_seconds {
+        None => caught.await,
+        Some(limit) => match tokio::time::timeout(seconds(limit), caught).await {
+            Ok(outcome) => outcome,
+            Err(_) => return Ending::TimedOut,
+        },
+    };
+    Ending::Returned(outcome.unwrap_or_else(|panic| Err(Error::arbitrary(panic_text(panic.as_ref())))))
+}
+
+fn reply(ending: Ending, patch: Option<&Patch>) -> CallReply {
+    let (result, error) = match ending {
+        Ending::TimedOut => (Err(CallError::TimedOut), None),
+        Ending::Returned(Ok(result)) => (Ok(result), None),
+        Ending::Returned(Err(error)) => (Err(error.to_call_error()), Some(Arc::new(error) as FrontError)),
+    };
+    let changes = patch.map(Patch::changes).filter(|changes| changes.as_object().is_some_and(|map| !map.is_empty()));
+    CallReply { result, error, patch: changes, transformations: patch.is_some_and(Patch::has_transformations) }
+}
+
+/// Runs synchronous code of the user.
+fn without_panic<T>(work: impl FnOnce() -> T, subject: impl Fn() -> String) -> Result<T, FrontFailure> {
+    catch_unwind(AssertUnwindSafe(work))
+        .map_err(|panic| FrontFailure::new(format!("{} has failed: {}", subject(), panic_text(panic.as_ref()))))
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("panicked: {}", text.unwrap_or("no message"))
+}
+
+fn unknown(invocation: &Invocation) -> Error {
+    Error::permanent(format!("there is no function for handler '{}'", invocation.id()))
+}
+
+fn unsupported(what: &str) -> FrontFailure {
+    FrontFailure::new(format!("the settings name {what}, which Rust operators do not have"))
+}
+
+/// Out of range means none, or for ever.
+fn seconds(number: f64) -> Duration {
+    Duration::try_from_secs_f64(number).unwrap_or(if number > 0.0 { Duration::MAX } else { Duration::ZERO })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,245 @@
+//! The operator as the user builds it: declarations, settings, state; then it runs.
+
+use std::any::Any;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use kopf_engine::{Configuration, OperatorError, OperatorOptions, Settings, Stop};
+use kopf_reaction::{ErrorsMode, Handler as Declaration, HandlerKind};
+use kube::Client;
+
+use crate::call::OperatorParts;
+use crate::cli;
+use crate::client::Connection;
+use crate::front::RustFront;
+use crate::handler::{self, Handler};
+use crate::register::sealed::Erased;
+use crate::register::{self, Cleanup, DeclarationError, Kind, Login, Registration, Startup};
+use crate::registry::{AnyFunction, Entry, Registry};
+
+/// A Kubernetes operator: handlers, and how to run them.
+///
+/// `S` is the type of its state, which [`with_state`](Self::with_state) provides, before or after
+/// the handlers that use it. `P` tells whether that was done.
+#[must_use = "an operator does nothing until it is run"]
+pub struct Operator<S = (), P = Stateless> {
+    parts: Parts,
+    provided: P,
+    state: PhantomData<fn(S)>,
+}
+
+/// The operator has no state, or it is not provided yet.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stateless;
+
+/// The operator has its state.
+#[derive(Clone, Copy, Debug)]
+pub struct Stateful<S>(S);
+
+/// Where the state of an operator comes from.
+pub trait ProvideState<S> {
+    /// The state itself.
+    fn provide(self) -> S;
+}
+
+impl ProvideState<()> for Stateless {
+    fn provide(self) {}
+}
+
+impl<S> ProvideState<S> for Stateful<S> {
+    fn provide(self) -> S {
+        self.0
+    }
+}
+
+/// Why an operator could not be started, or could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Some handlers are not declared properly.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Declarations(Vec<DeclarationError>),
+    /// The engine has given up.
+    #[error(transparent)]
+    Engine(#[from] OperatorError),
+}
+
+/// What is known of an operator besides its state.
+#[derive(Default)]
+struct Parts {
+    handlers: Vec<Arc<Declaration>>,
+    registry: Registry,
+    errors: Vec<DeclarationError>,
+    settings: Settings,
+    namespaces: Vec<String>,
+    clusterwide: bool,
+    stop_when: Option<BoxFuture<'static, ()>>,
+}
+
+/// Where the operator works, and with which client.
+#[derive(Default)]
+pub(crate) struct RunOptions {
+    pub(crate) namespaces: Vec<String>,
+    pub(crate) clusterwide: bool,
+    /// Instead of a login.
+    pub(crate) client: Option<Client>,
+}
+
+impl<S> Operator<S> {
+    /// An operator without handlers.
+    pub fn new() -> Self {
+        Self { parts: Parts::default(), provided: Stateless, state: PhantomData }
+    }
+
+    /// Provides the state for [`State`](crate::State).
+    pub fn with_state(self, state: S) -> Operator<S, Stateful<S>> {
+        Operator { parts: self.parts, provided: Stateful(state), state: PhantomData }
+    }
+}
+
+impl<S> Default for Operator<S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<S: Send + Sync + 'static, P> Operator<S, P> {
+    /// Adds a handler: what it is for, and the function.
+    pub fn on<K: Kind, T, H: Handler<T, S, K::Call>>(mut self, registration: Registration<K>, handler: H) -> Self {
+        let index = self.parts.registry.allocate_index();
+        match registration.finish::<H>(index, None) {
+            Ok((declaration, callbacks)) => {
+                let function = K::wrap(Erased(handler::erase(handler))).0;
+                self.parts.registry.insert(index, Entry { function, callbacks: Arc::new(callbacks) });
+                self.parts.handlers.push(Arc::new(declaration));
+            }
+            Err(error) => self.parts.errors.push(error),
+        }
+        self
+    }
+
+    /// Adds a handler for when the operator starts. The same as `on(startup(), handler)`.
+    pub fn on_startup<T, H: Handler<T, S, <Startup as Kind>::Call>>(self, handler: H) -> Self {
+        self.on(register::startup(), handler)
+    }
+
+    /// Adds a handler for when the operator stops. The same as `on(cleanup(), handler)`.
+    pub fn on_cleanup<T, H: Handler<T, S, <Cleanup as Kind>::Call>>(self, handler: H) -> Self {
+        self.on(register::cleanup(), handler)
+    }
+
+    /// Adds a handler which gives the credentials, as a [`ConnectionInfo`](crate::ConnectionInfo). The same as `on(login(), handler)`.
+    ///
+    /// Without such handlers, they are those of the kubeconfig or of the pod.
+    pub fn on_login<T, H: Handler<T, S, <Login as Kind>::Call>>(self, handler: H) -> Self {
+        self.on(register::login(), handler)
+    }
+
+    /// Changes the settings.
+    pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.parts.settings);
+        self
+    }
+
+    /// Serves this namespace; may be repeated, and be a glob pattern. The command line overrides it.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.parts.namespaces.push(namespace.into());
+        self
+    }
+
+    /// Serves all namespaces. The command line overrides it.
+    pub fn all_namespaces(mut self) -> Self {
+        self.parts.clusterwide = true;
+        self
+    }
+
+    /// Stops the operator when the future is done.
+    pub fn stop_when(mut self, done: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.parts.stop_when = Some(Box::pin(done));
+        self
+    }
+}
+
+impl<S: Send + Sync + 'static, P: ProvideState<S>> Operator<S, P> {
+    /// Runs until [`stop_when`](Self::stop_when), with this client and without any login.
+    pub async fn run(self, client: Client) -> Result<(), RunError> {
+        let options = RunOptions {
+            namespaces: self.parts.namespaces.clone(),
+            clusterwide: self.parts.clusterwide,
+            client: Some(client),
+        };
+        self.into_ready().run(options, Stop::new()).await
+    }
+
+    /// Runs as a command line program, with the options of `kopf run`, until SIGINT or SIGTERM.
+    ///
+    /// It configures the log, unless a subscriber of `tracing` is installed already.
+    pub async fn run_cli(self) -> crate::ExitCode {
+        let (namespaces, clusterwide) = (self.parts.namespaces.clone(), self.parts.clusterwide);
+        cli::run(self.into_ready(), RunOptions { namespaces, clusterwide, client: None }).await
+    }
+
+    /// Joins the parts with the state; from here on, no types are needed.
+    pub(crate) fn into_ready(self) -> ReadyOperator {
+        ReadyOperator { state: Arc::new(self.provided.provide()), parts: self.parts }
+    }
+}
+
+/// An operator with everything that it needs.
+pub(crate) struct ReadyOperator {
+    state: Arc<dyn Any + Send + Sync>,
+    parts: Parts,
+}
+
+impl ReadyOperator {
+    pub(crate) async fn run(mut self, options: RunOptions, stop: Stop) -> Result<(), RunError> {
+        let stopping = self.parts.stop_when.take().map(|done| {
+            let stop = stop.clone();
+            tokio::spawn(async move {
+                done.await;
+                stop.request("as asked by the application");
+            })
+        });
+        let (front, activities) = self.into_front(options.client.clone())?;
+        let options = OperatorOptions {
+            activities,
+            namespaces: options.namespaces,
+            clusterwide: options.clusterwide,
+            client: options.client,
+        };
+        let ended = kopf_engine::run(Arc::new(front), options, stop).await;
+        if let Some(stopping) = stopping {
+            stopping.abort();
+        }
+        Ok(ended?)
+    }
+
+    /// The front, and the handlers that are needed before its configuration.
+    pub(crate) fn into_front(self, client: Option<Client>) -> Result<(RustFront, Vec<Arc<Declaration>>), RunError> {
+        let Parts { handlers, registry, errors, settings, .. } = self.parts;
+        if !errors.is_empty() {
+            return Err(RunError::Declarations(errors));
+        }
+        let is_activity = |handler: &Arc<Declaration>| handler.kind == HandlerKind::Activity;
+        let (mut activities, handlers): (Vec<_>, Vec<_>) = handlers.into_iter().partition(is_activity);
+        activities.push(default_login(&registry));
+        let connection = Connection::new(client);
+        let operator = Arc::new(OperatorParts { state: self.state, connection, registry });
+        Ok((RustFront { operator, configuration: Configuration { settings, handlers } }, activities))
+    }
+}
+
+/// The login of operators that have no other: by the kubeconfig, or by the pod.
+fn default_login(registry: &Registry) -> Arc<Declaration> {
+    let index = registry.allocate_index();
+    let mut declaration = Declaration::new(index, "login_via_environment", HandlerKind::Activity);
+    declaration.activity = Some(kopf_reaction::Activity::Authentication);
+    declaration.errors = Some(ErrorsMode::Ignored);
+    declaration.fallback = true;
+    // Read by the engine as `ConnectionInfo::from_environment()`.
+    let info = || Box::pin(async { Ok(Some(serde_json::json!({"kubeconfig": true}))) });
+    let function = AnyFunction::Activity(Arc::new(move |_| info()));
+    registry.insert(index, Entry { function, callbacks: Arc::default() });
+    Arc::new(declaration)
+}

@@ -1,0 +1,170 @@
+//! The kinds of handlers, and the functions that start their declarations.
+
+use kopf_object::FieldPath;
+use kopf_reaction::{Activity, Handler, HandlerKind, Reason, Selector};
+
+use super::Registration;
+use crate::call::{ActivityCall, AnyCall, Call};
+use crate::filter::{Callbacks, ResourceCallback};
+use crate::handler::Function;
+use crate::registry::AnyFunction;
+use crate::selector::{self, IntoSelector};
+
+/// What a handler reacts to.
+pub trait Kind: sealed::Sealed + 'static {
+    /// What its function is called with.
+    type Call: AnyCall;
+
+    #[doc(hidden)]
+    fn wrap(function: sealed::Erased<Self::Call>) -> sealed::Wrapped;
+}
+
+/// Kinds of handlers of objects.
+pub trait ObjectKind: Kind<Call = Call> {}
+
+/// Kinds of handlers which compare the states before and after.
+pub trait ChangeKind: ObjectKind {}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident: $call:ident as $variant:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub enum $name {}
+
+        impl sealed::Sealed for $name {}
+
+        impl Kind for $name {
+            type Call = $call;
+
+            fn wrap(function: sealed::Erased<$call>) -> sealed::Wrapped {
+                sealed::Wrapped(AnyFunction::$variant(function.0))
+            }
+        }
+    )*};
+}
+
+kinds! {
+    /// When the operator starts.
+    Startup: ActivityCall as Activity;
+    /// When the operator stops.
+    Cleanup: ActivityCall as Activity;
+    /// When credentials are needed.
+    Login: ActivityCall as Activity;
+    /// Every event, as it comes.
+    Event: Call as Object;
+    /// Objects that were never handled before.
+    Create: Call as Object;
+    /// Objects that have changed.
+    Update: Call as Object;
+    /// Objects that are to be deleted.
+    Delete: Call as Object;
+    /// Objects that were there when the operator started.
+    Resume: Call as Object;
+    /// Fields that have changed, appeared or gone.
+    Field: Call as Object;
+    /// Parts of another handler.
+    Subhandler: Call as Object;
+}
+
+impl ObjectKind for Event {}
+impl ObjectKind for Create {}
+impl ObjectKind for Update {}
+impl ObjectKind for Delete {}
+impl ObjectKind for Resume {}
+impl ObjectKind for Field {}
+impl ObjectKind for Subhandler {}
+impl ChangeKind for Update {}
+impl ChangeKind for Field {}
+impl ChangeKind for Subhandler {}
+
+/// Once when the operator starts, before anything else; it does not start if the handler fails.
+pub fn startup() -> Registration<Startup> {
+    activity(Activity::Startup)
+}
+
+/// Once when the operator stops, after everything else.
+pub fn cleanup() -> Registration<Cleanup> {
+    activity(Activity::Cleanup)
+}
+
+/// When credentials are needed: at the start, and when the old ones are not accepted any more.
+/// The function returns a [`ConnectionInfo`](crate::ConnectionInfo).
+pub fn login() -> Registration<Login> {
+    activity(Activity::Authentication)
+}
+
+/// A part of another handler; see [`Children`](crate::Children).
+pub fn subhandler() -> Registration<Subhandler> {
+    Registration::new(Handler::new(0, "", HandlerKind::Changing), Callbacks::default())
+}
+
+macro_rules! starters {
+    ($($(#[$doc:meta])* $untyped:ident, $typed:ident($($field:ident)?): $kind:ident, $handler_kind:ident, $refine:expr;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// The kind of objects is selected by a text or more: see [`IntoSelector`].
+        pub fn $untyped(selector: impl IntoSelector, $($field: impl Into<FieldPath>)?) -> Registration<$kind> {
+            let (selector, callback) = selector.into_parts();
+            object(HandlerKind::$handler_kind, selector, callback, $refine) $(.field($field))?
+        }
+
+        $(#[$doc])*
+        ///
+        /// The kind of objects is known by its type.
+        pub fn $typed<K: kube::Resource<DynamicType = ()>>($($field: impl Into<FieldPath>)?) -> Registration<$kind> {
+            object(HandlerKind::$handler_kind, selector::of_type::<K>(), None, $refine) $(.field($field))?
+        }
+    )*};
+}
+
+starters! {
+    /// Every event of an object, as it comes, with no progress, retries or results.
+    event, event_of(): Event, Watching, |_| {};
+    /// Objects that were never handled before.
+    create, create_of(): Create, Changing, |handler| handler.reason = Some(Reason::Create);
+    /// Objects that have changed since they were handled last.
+    update, update_of(): Update, Changing, |handler| {
+        handler.reason = Some(Reason::Update);
+        handler.field_needs_change = true;
+    };
+    /// Objects that are to be deleted: they are held until the handler has succeeded,
+    /// unless it is [`optional`](Registration::optional).
+    delete, delete_of(): Delete, Changing, |handler| {
+        handler.reason = Some(Reason::Delete);
+        handler.requires_finalizer = true;
+    };
+    /// Objects that were there when the operator started.
+    resume, resume_of(): Resume, Changing, |handler| handler.initial = true;
+    /// Objects of which a field has changed, has appeared (also with the object), or is gone.
+    field, field_of(path): Field, Changing, |handler| handler.field_needs_change = true;
+}
+
+fn activity<K: Kind>(activity: Activity) -> Registration<K> {
+    let mut handler = Handler::new(0, "", HandlerKind::Activity);
+    handler.activity = Some(activity);
+    Registration::new(handler, Callbacks::default())
+}
+
+fn object<K: Kind>(
+    kind: HandlerKind,
+    selector: Selector,
+    resource: Option<ResourceCallback>,
+    refine: impl FnOnce(&mut Handler),
+) -> Registration<K> {
+    let mut handler = Handler::new(0, "", kind);
+    handler.selector = Some(selector);
+    refine(&mut handler);
+    Registration::new(handler, Callbacks { resource, ..Callbacks::default() })
+}
+
+pub(crate) mod sealed {
+    use super::{AnyFunction, Function};
+
+    pub trait Sealed {}
+
+    /// A function of one kind of calls.
+    pub struct Erased<C>(pub(crate) Function<C>);
+
+    /// A function of any kind of calls.
+    pub struct Wrapped(pub(crate) AnyFunction);
+}

@@ -1,0 +1,8 @@
+"""Selector mappings. Existing operators import this address; the code is elsewhere."""
+from __future__ import annotations
+
+from kopf._settings import SelectorMapping
+
+__all__ = [
+    'SelectorMapping',
+]

@@ -1,0 +1,8 @@
+"""Loading of files. Existing operators import this address; the code is elsewhere."""
+from __future__ import annotations
+
+from kopf._loader import preload
+
+__all__ = [
+    'preload',
+]

@@ -1,0 +1,8 @@
+"""Types. Existing operators import this address; the code is elsewhere."""
+from __future__ import annotations
+
+from kopf._types import Logger
+
+__all__ = [
+    'Logger',
+]

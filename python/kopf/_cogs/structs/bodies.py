@@ -1,0 +1,33 @@
+"""Objects. Existing operators import this address; the code is elsewhere."""
+from __future__ import annotations
+
+from kopf._types import (
+    BodyEssence,
+    MetaEssence,
+    ObjectReference,
+    OwnerReference,
+    RawBody,
+    RawError,
+    RawEvent,
+    RawEventType,
+    RawInput,
+    RawInputType,
+    RawMeta,
+)
+from kopf._views import (
+    Annotations,
+    Body,
+    Labels,
+    Meta,
+    Spec,
+    Status,
+    build_object_reference,
+    build_owner_reference,
+)
+
+__all__ = [
+    'Annotations', 'Body', 'BodyEssence', 'Labels', 'Meta', 'MetaEssence', 'ObjectReference',
+    'OwnerReference', 'RawBody', 'RawError', 'RawEvent', 'RawEventType', 'RawInput',
+    'RawInputType', 'RawMeta', 'Spec', 'Status', 'build_object_reference',
+    'build_owner_reference',
+]

@@ -1,0 +1,8 @@
+"""Memos and indices. Existing operators import this address; the code is elsewhere."""
+from __future__ import annotations
+
+from kopf._memo import AnyMemo, Index, Indices, Memo, Store
+
+__all__ = [
+    'AnyMemo', 'Index', 'Indices', 'Memo', 'Store',
+]

@@ -1,0 +1,8 @@
+"""Ids. Existing operators import this address; the code is elsewhere."""
+from __future__ import annotations
+
+from kopf._types import HandlerId
+
+__all__ = [
+    'HandlerId',
+]

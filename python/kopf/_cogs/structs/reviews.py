@@ -1,0 +1,18 @@
+"""Admission types. Existing operators import this address; the code is elsewhere."""
+from __future__ import annotations
+
+from kopf._types import (
+    Headers,
+    Operation,
+    SSLPeer,
+    UserInfo,
+    WebhookClientConfig,
+    WebhookClientConfigService,
+    WebhookFn,
+    WebhookServerProtocol,
+)
+
+__all__ = [
+    'Headers', 'Operation', 'SSLPeer', 'UserInfo', 'WebhookClientConfig',
+    'WebhookClientConfigService', 'WebhookFn', 'WebhookServerProtocol',
+]

@@ -1,0 +1,9 @@
+"""Events. Existing operators import this address; the code is elsewhere."""
+from __future__ import annotations
+
+from kopf._context import settings_var
+from kopf._posting import K8sPoster, event, exception, info, warn
+
+__all__ = [
+    'K8sPoster', 'event', 'exception', 'info', 'settings_var', 'warn',
+]

@@ -1,0 +1,1 @@
+"""Addresses that existing operators import from. There is no code here, only references."""

@@ -1,0 +1,8 @@
+"""Running. Existing operators import this address; the code is elsewhere."""
+from __future__ import annotations
+
+from kopf._run import operator, run, run_tasks, spawn_tasks
+
+__all__ = [
+    'operator', 'run', 'run_tasks', 'spawn_tasks',
+]

@@ -1,0 +1,112 @@
+"""Handlers as data for the engine: their selectors, filters and options as JSON values.
+
+Functions and callbacks stay on this side; the engine refers to handlers by their index in
+the table of the front, and asks for callbacks by the name of their slot.
+"""
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kopf import _backoff, _filters, _resources
+from kopf._handlers import (
+    ActivityHandler,
+    ChangingHandler,
+    Condition,
+    DaemonHandler,
+    Handler,
+    ResourceHandler,
+    SpawningHandler,
+    TimerHandler,
+    WebhookHandler,
+)
+
+
+def declare(handler: Handler, index: int, conditions: Collection[Condition] = ()) -> dict[str, Any]:
+    """The declaration of one handler, JSON-compatible."""
+    declaration: dict[str, Any] = {
+        'index': index,
+        'id': handler.id,
+        'fn': id(handler.fn),
+        'kind': handler.kind,
+        'activity': None,
+        'reason': None,
+        'initial': False,
+        'deleted': False,
+        'requires_finalizer': False,
+        'selector': None,
+        'labels': None,
+        'annotations': None,
+        'field': None,
+        'field_needs_change': False,
+        'value': None,
+        'old': None,
+        'new': None,
+        'when': False,
+        'errors': handler.errors.name.lower() if handler.errors is not None else None,
+        'timeout': handler.timeout,
+        'retries': handler.retries,
+        'backoff': _backoff.describe(handler.backoff),
+        'concurrency': None,
+        'fallback': False,
+        'options': {},
+    }
+    if isinstance(handler, ActivityHandler):
+        declaration['activity'] = str(handler.activity) if handler.activity is not None else None
+        declaration['fallback'] = handler._fallback
+    if isinstance(handler, ResourceHandler):
+        declaration.update(
+            selector=_resources.describe(handler.selector),
+            labels=_filters.describe_all(handler.labels),
+            annotations=_filters.describe_all(handler.annotations),
+            field=list(handler.field) if handler.field else None,
+            value=_filters.describe(handler.value),
+            when=handler.when is not None or bool(conditions),
+            concurrency=handler.concurrency,
+            extra_fields=[list(condition.field) for condition in conditions if condition.field],
+        )
+    if isinstance(handler, ChangingHandler):
+        declaration.update(
+            reason=str(handler.reason) if handler.reason is not None else None,
+            initial=bool(handler.initial),
+            deleted=bool(handler.deleted),
+            requires_finalizer=bool(handler.requires_finalizer),
+            field_needs_change=bool(handler.field_needs_change),
+            old=_filters.describe(handler.old),
+            new=_filters.describe(handler.new),
+        )
+    if isinstance(handler, SpawningHandler):
+        declaration['requires_finalizer'] = bool(handler.requires_finalizer)
+    if isinstance(handler, WebhookHandler):
+        declaration['reason'] = None
+    declaration['options'] = _options(handler)
+    return declaration
+
+
+def _options(handler: Handler) -> Mapping[str, Any]:
+    """What only one kind of handlers has."""
+    if isinstance(handler, SpawningHandler):
+        delay = handler.initial_delay
+        options: dict[str, Any] = {
+            'initial_delay': {'callback': True} if callable(delay) else delay,
+        }
+        if isinstance(handler, DaemonHandler):
+            options.update(
+                cancellation_backoff=handler.cancellation_backoff,
+                cancellation_timeout=handler.cancellation_timeout,
+                cancellation_polling=handler.cancellation_polling,
+            )
+        if isinstance(handler, TimerHandler):
+            options.update(interval=handler.interval, idle=handler.idle,
+                           sharp=bool(handler.sharp))
+        return options
+    if isinstance(handler, WebhookHandler):
+        return {
+            'type': str(handler.reason),
+            'operations': sorted(handler.operations) if handler.operations else None,
+            'subresource': handler.subresource,
+            'persistent': bool(handler.persistent),
+            'side_effects': bool(handler.side_effects),
+            'ignore_failures': bool(handler.ignore_failures),
+        }
+    return {}

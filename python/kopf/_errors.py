@@ -1,0 +1,68 @@
+"""The exceptions that handlers raise to say what should happen next.
+
+Users raise them, `_invoke` sorts them into the kinds that the engine knows, and the
+engine decides on retries. The class relations are public: `except kopf.PermanentError`
+must also catch what the framework derives from it.
+"""
+from __future__ import annotations
+
+import enum
+
+
+class ErrorsMode(enum.Enum):
+    """What an exception that is neither temporary nor permanent by its class means."""
+
+    IGNORED = enum.auto()
+    TEMPORARY = enum.auto()
+    PERMANENT = enum.auto()
+
+
+class PermanentError(Exception):
+    """The handler has failed for good: it is not called again for this change."""
+
+
+class TemporaryError(Exception):
+    """The handler has failed for now: it is called again after `delay` seconds.
+
+    A delay of `None` means as soon as possible.
+    """
+
+    def __init__(self, message: str | None = None, /, delay: float | None = 60) -> None:
+        super().__init__(message)
+        self.delay = delay
+
+
+class HandlerTimeoutError(PermanentError):
+    """The handler took longer, all attempts together, than its `timeout=` allows."""
+
+
+class HandlerRetriesError(PermanentError):
+    """The handler was attempted as often as its `retries=` allows."""
+
+
+class HandlerChildrenRetry(TemporaryError):
+    """Some sub-handlers are not finished: the parent is to be called again. Internal."""
+
+
+class AdmissionError(PermanentError):
+    """The admission request is refused, with a message and an HTTP-like code."""
+
+    def __init__(self, message: str | None = '', code: int | None = 500) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class LoginError(Exception):
+    """The operator cannot authenticate to the cluster."""
+
+
+class ActivityError(Exception):
+    """An activity of the operator (startup, cleanup, …) has failed for good."""
+
+    def __init__(self, message: str, *, outcomes: object = None) -> None:
+        super().__init__(message)
+        self.outcomes = outcomes if outcomes is not None else {}
+
+
+class EngineError(RuntimeError):
+    """The engine has stopped because of an error, not because it was asked to."""

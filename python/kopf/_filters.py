@@ -1,0 +1,93 @@
+"""Filters of handlers: markers for metadata and values, and combinators of callbacks.
+
+Plain values and markers are decided by the engine. Only callbacks, and values that JSON
+cannot carry faithfully, are evaluated on this side, when the engine asks.
+"""
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+
+class MetaFilterToken(enum.Enum):
+    """Whether there is a value at all, whatever it is."""
+
+    PRESENT = enum.auto()
+    ABSENT = enum.auto()
+
+
+PRESENT = MetaFilterToken.PRESENT
+ABSENT = MetaFilterToken.ABSENT
+
+
+def not_(fn: Callable[..., bool]) -> Callable[..., bool]:
+    """The opposite of a filter callback."""
+    def not_fn(*args: Any, **kwargs: Any) -> bool:
+        return not fn(*args, **kwargs)
+    return not_fn
+
+
+def all_(fns: Collection[Callable[..., bool]]) -> Callable[..., bool]:
+    """True if all the filter callbacks are."""
+    def all_fn(*args: Any, **kwargs: Any) -> bool:
+        return all(fn(*args, **kwargs) for fn in fns)
+    return all_fn
+
+
+def any_(fns: Collection[Callable[..., bool]]) -> Callable[..., bool]:
+    """True if at least one of the filter callbacks is."""
+    def any_fn(*args: Any, **kwargs: Any) -> bool:
+        return any(fn(*args, **kwargs) for fn in fns)
+    return any_fn
+
+
+def none_(fns: Collection[Callable[..., bool]]) -> Callable[..., bool]:
+    """True if none of the filter callbacks is."""
+    def none_fn(*args: Any, **kwargs: Any) -> bool:
+        return not any(fn(*args, **kwargs) for fn in fns)
+    return none_fn
+
+
+def describe(criterion: Any) -> dict[str, Any] | None:
+    """The form of a filter in handler declarations; `None` is no filter."""
+    if criterion is None:
+        return None
+    if criterion is PRESENT:
+        return {'present': True}
+    if criterion is ABSENT:
+        return {'absent': True}
+    if callable(criterion) or not _survives_json(criterion):
+        return {'callback': True}
+    return {'equals': criterion}
+
+
+def describe_all(criteria: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The form of labels or annotations filters in handler declarations."""
+    if not criteria:
+        return None
+    return {key: describe(criterion) for key, criterion in criteria.items()}
+
+
+def evaluate(criterion: Any, value: Any, present: bool, kwargs: Mapping[str, Any]) -> bool:
+    """Decide a filter on this side; absent values come to callbacks as `None`."""
+    if criterion is None:
+        return True
+    if criterion is PRESENT:
+        return present
+    if criterion is ABSENT:
+        return not present
+    if callable(criterion):
+        return bool(criterion(value, **kwargs))
+    return present and bool(criterion == value)
+
+
+def _survives_json(value: Any) -> bool:
+    # Floats are left to Python: 1.0 == 1 here, which is not so for JSON numbers elsewhere.
+    if value is None or isinstance(value, (str, bool, int)):
+        return True
+    if type(value) is list:
+        return all(_survives_json(item) for item in value)
+    if type(value) is dict:
+        return all(isinstance(key, str) and _survives_json(item) for key, item in value.items())
+    return False

@@ -1,0 +1,425 @@
+"""The front of one operator: carries out the jobs that the engine gives to this side.
+
+The engine queues jobs and wakes the event loop; `drain` takes all of them at once. Each kind
+of jobs has a method here, which answers at once or starts a call that answers later.
+The front decides nothing about handlers: it evaluates callbacks, calls functions, and
+converts what comes back.
+"""
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import itertools
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kopf import (
+    _conditions,
+    _declarations,
+    _encoding,
+    _filters,
+    _logging,
+    _resources,
+    _settings_json,
+    _signatures,
+    lifecycles,
+)
+from kopf._causes import ActivityCause, CycleContext
+from kopf._errors import ActivityError, EngineError
+from kopf._handlers import Activity, ActivityHandler, ChangingHandler, Handler, ResourceHandler
+from kopf._invoke import Invocation, lower_title
+from kopf._unserved import leave_out_unserved
+from kopf._version import __version__
+
+if TYPE_CHECKING:
+    from kopf import _native
+    from kopf._credentials import Vault
+    from kopf._memo import Index
+    from kopf._native import Job
+    from kopf._registry import OperatorRegistry
+    from kopf._resources import NamespacePattern, Resource, Selector
+    from kopf._settings import OperatorSettings
+
+
+class Round:
+    """One round of sub-handlers: what they are, and who waits for them."""
+
+    def __init__(
+            self,
+            indexes: Sequence[int],
+            lifecycle: Callable[..., Any] | None,
+            environment: contextvars.Context,
+            conclude: Callable[[bool, float | None], None],
+    ) -> None:
+        self.indexes = indexes
+        self.lifecycle = lifecycle
+        self.environment = environment
+        self.conclude = conclude
+
+
+class Front:
+    """One running operator, as seen from this side."""
+
+    def __init__(
+            self,
+            *,
+            loop: asyncio.AbstractEventLoop,
+            registry: OperatorRegistry,
+            settings: OperatorSettings,
+            lifecycle: Callable[..., Any],
+            memo: Any,
+            on_ready: Callable[[], None],
+            vault: Vault | None = None,
+    ) -> None:
+        self.loop = loop
+        self.registry = registry
+        self.settings = settings
+        self.lifecycle = lifecycle
+        self.memo = memo
+        self.vault = vault
+        self.indices: dict[str, Index[Any, Any]] = {}
+        self.default_namespace: str | None = None
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.finished: asyncio.Future[None] = loop.create_future()
+        self.fatal_error: BaseException | None = None
+        self._on_ready = on_ready
+        self._native: _native.Operator | None = None
+        self._handlers: dict[int, Any] = {}
+        self._indexes = itertools.count()
+        self._rounds: dict[int, Round] = {}
+        self._rounds_lock = threading.Lock()
+        self._resources: dict[int, Resource] = {}
+        self._levels: dict[str, int] = {}
+        self._activity_error: BaseException | None = None
+        self._handlers_of_kinds: dict[int, Callable[[Job], None]] = {}
+
+    # The life of the front.
+
+    def start(
+            self,
+            *,
+            namespaces: Sequence[NamespacePattern],
+            clusterwide: bool,
+    ) -> None:
+        """Make the engine of this operator and start it."""
+        from kopf import _native
+        self._handlers_of_kinds = {
+            _native.LOG: self._on_log,
+            _native.ACTIVITY: self._on_activity,
+            _native.CONFIGURE: self._on_configure,
+            _native.CALL: self._on_call,
+            _native.FILTERS: self._on_filters,
+            _native.CHOOSE: self._on_choose,
+            _native.STORAGE_READ: self._on_storage_read,
+            _native.STORAGE_WRITE: self._on_storage_write,
+            _native.TRANSFORM: self._on_transform,
+            _native.FORGET: self._on_forget,
+            _native.SUB_DONE: self._on_sub_done,
+            _native.READY: self._on_ready_job,
+            _native.FINISHED: self._on_finished,
+        }
+        self._levels = _logging.get_levels()
+        self._native = _native.Operator(_encoding.encode({
+            'activities': self._declare(self._get_activities()),
+            'namespaces': [_resources.describe_namespace(pattern) for pattern in namespaces],
+            'clusterwide': clusterwide,
+            'version': __version__,
+            'levels': self._levels,
+        }))
+        self.loop.add_reader(self._native.fileno(), self.drain)
+        self._native.start()
+
+    def stop(self, reason: str) -> None:
+        """Ask the engine to stop; the cleanup follows, and then `finished` is set."""
+        if self._native is not None:
+            self._native.stop(reason)
+
+    def close(self) -> None:
+        """Release the engine, whatever its state is."""
+        if self._native is not None:
+            self.loop.remove_reader(self._native.fileno())
+            self._native.close()
+            self._native = None
+        for task in self.tasks:
+            task.cancel()
+
+    def drain(self) -> None:
+        """Take all the jobs that have come, and start each of them."""
+        if self._native is None:
+            return
+        for job in self._native.take():
+            try:
+                self._handlers_of_kinds[job.kind](job)
+            except Exception as error:
+                job.fail(error)
+            except BaseException as error:
+                job.fail(error)
+                self.abort(error)
+        self._mirror_levels()
+
+    def abort(self, error: BaseException) -> None:
+        """A user's function wants the whole process to exit: stop, then raise it."""
+        self.fatal_error = self.fatal_error or error
+        self.loop.call_soon_threadsafe(self.stop, repr(error))
+
+    def _mirror_levels(self) -> None:
+        levels = _logging.get_levels()
+        if levels != self._levels and self._native is not None:
+            self._levels = levels
+            self._native.set_levels(json.dumps(levels))
+
+    # The operator itself.
+
+    def _get_activities(self) -> list[Handler]:
+        activities = self.registry._activities.get_all_handlers()
+        own = [handler for handler in activities if handler.activity != Activity.AUTHENTICATION]
+        logins = self.vault.as_logins() if self.vault is not None else []
+        return leave_out_unserved(
+            [*own, *(logins or self.registry._get_logins())], warn=False)
+
+    def _declare(self, handlers: Iterable[Handler]) -> list[dict[str, Any]]:
+        return [
+            _declarations.declare(handler, self._add(handler),
+                                  self.registry._get_conditions(handler))
+            for handler in handlers
+        ]
+
+    def _add(self, handler: Any) -> int:
+        index = next(self._indexes)
+        self._handlers[index] = handler
+        return index
+
+    def _add_selector(self, selector: Selector) -> int:
+        return self._add(ResourceHandler(id='', fn=_filters.all_, selector=selector))
+
+    def _on_configure(self, job: Job) -> None:
+        from kopf._indices import EmptyIndex
+        registry = self.registry
+        self.indices = {
+            handler.id: EmptyIndex() for handler in registry._indexing.get_all_handlers()}
+        handlers: list[Handler] = [
+            *registry._watching.get_all_handlers(),
+            *registry._changing.get_all_handlers(),
+            *registry._spawning.get_all_handlers(),
+            *registry._indexing.get_all_handlers(),
+            *registry._webhooks.get_all_handlers(),
+        ]
+        activities: list[Handler] = [*registry._activities.get_all_handlers()]
+        _signatures.warn_about_mismatches([*activities, *handlers], self.indices)
+        served = leave_out_unserved([*activities, *handlers])
+        self._mirror_levels()
+        job.answer(_encoding.encode({
+            'settings': _settings_json.describe_settings(
+                self.settings,
+                lifecycle=lifecycles.describe(self.lifecycle),
+                register=self._add_selector,
+            ),
+            'handlers': self._declare(
+                handler for handler in served if not isinstance(handler, ActivityHandler)),
+        }))
+
+    def _on_activity(self, job: Job) -> None:
+        handler = self._handlers[job.handler]
+        assert isinstance(handler, ActivityHandler)
+        activity = Activity(job.activity) if job.activity else handler.activity
+        cause = ActivityCause(
+            logger=logging.getLogger(f'kopf.activities.{activity}'), memo=self.memo,
+            indices=self.indices, activity=activity or Activity.STARTUP, settings=self.settings)
+        self._invoke(Invocation(self, job, handler, cause, None), None)
+
+    def _on_ready_job(self, job: Job) -> None:
+        self._on_ready()
+
+    def _on_finished(self, job: Job) -> None:
+        if self.finished.done():
+            return
+        if self.fatal_error is not None:
+            self.finished.set_exception(self.fatal_error)
+        elif job.message is None:
+            self.finished.set_result(None)
+        elif self._activity_error is not None:
+            error = ActivityError(job.message)
+            error.__cause__ = self._activity_error
+            self.finished.set_exception(error)
+        else:
+            self.finished.set_exception(EngineError(job.message))
+
+    def _on_log(self, job: Job) -> None:
+        _logging.emit(
+            job.logger, job.level, job.message or '',
+            reference=json.loads(job.reference) if job.reference is not None else None,
+            local=job.local, error=job.error, settings=self.settings)
+
+    # Objects.
+
+    def get_resource(self, index: int) -> Resource:
+        resource = self._resources.get(index)
+        if resource is None:
+            assert self._native is not None
+            data = json.loads(self._native.resource(index))
+            resource = self._resources[index] = _resources.Resource._from_json(data)
+        return resource
+
+    def _on_call(self, job: Job) -> None:
+        handler = self._handlers[job.handler]
+        context = CycleContext.of(self, job.cycle)
+        round = self._rounds.get(job.handler)
+        cause = context.get_cause(handler, job.cycle, job)
+        invocation = Invocation(self, job, handler, cause, context)
+        self._invoke(invocation, round.environment if round is not None else None)
+
+    def _invoke(self, invocation: Invocation, environment: contextvars.Context | None) -> None:
+        try:
+            invocation.start(environment)
+        except Exception as error:
+            invocation.fail(error)
+
+    def _on_forget(self, job: Job) -> None:
+        """The memory of the object goes away with the job."""
+
+    def _on_filters(self, job: Job) -> None:
+        kwargs: dict[str, dict[str, Any]] = {}  # by the kinds of handlers, made when needed
+        answers: list[bool] = []
+        for index, slot, content in job.questions:
+            handler = self._handlers[index]
+            if slot == 'selector':
+                resource = _resources.Resource._from_json(json.loads(content or '{}'))
+                answers.append(bool(handler.selector.fn(resource)))
+                continue
+            value = json.loads(content) if content is not None else None
+            if handler.kind not in kwargs:
+                cause = CycleContext.of(self, job.cycle).get_cause(handler, job.cycle)
+                kwargs[handler.kind] = cause.kwargs
+            if slot == 'when':
+                conditions = self.registry._get_conditions(handler)
+                answers.append(
+                    (handler.when is None or bool(handler.when(**kwargs[handler.kind]))) and
+                    all(_conditions.check(condition, kwargs[handler.kind])
+                        for condition in conditions))
+                continue
+            group, dot, key = slot.partition('.')
+            criteria = getattr(handler, group)
+            criterion = criteria[key] if dot else criteria
+            answers.append(_filters.evaluate(
+                criterion, value, content is not None, kwargs[handler.kind]))
+        job.answer(answers)
+
+    def _on_choose(self, job: Job) -> None:
+        handlers = {index: self._handlers[index] for index in job.handlers}
+        round = next((self._rounds[index] for index in handlers if index in self._rounds), None)
+        lifecycle = round.lifecycle if round is not None and round.lifecycle else self.lifecycle
+        first = next(iter(handlers.values()), None)
+        context = CycleContext.of(self, job.cycle)
+        kwargs = context.get_cause(first, job.cycle).kwargs if first is not None else {}
+        state = lifecycles.State(json.loads(job.state or '{}'))
+        job.answer(_choose(lifecycle, handlers, state, kwargs))
+
+    def _on_storage_read(self, job: Job) -> None:
+        request = json.loads(job.operations or '{}')
+        body = CycleContext.of(self, job.cycle).body
+        progress = self.settings.persistence.progress_storage
+        diffbase = self.settings.persistence.diffbase_storage
+        answer: dict[str, Any] = {}
+        if request.get('diffbase'):
+            fields = [tuple(field) for field in request.get('extra_fields') or ()]
+            old = diffbase.fetch(body=body)
+            new = diffbase.build(body=body, extra_fields=fields)
+            answer['old'] = progress.clear(essence=old) if old is not None else None
+            answer['new'] = progress.clear(essence=new) if new is not None else None
+        if request.get('progress'):
+            records = ((key, progress.fetch(key=key, body=body)) for key in request['ids'])
+            answer['records'] = {key: record for key, record in records if record is not None}
+        job.answer(_encoding.encode(answer))
+
+    def _on_storage_write(self, job: Job) -> None:
+        context = CycleContext.of(self, job.cycle)
+        body, patch = context.body, context.patch
+        progress = self.settings.persistence.progress_storage
+        diffbase = self.settings.persistence.diffbase_storage
+        operations = json.loads(job.operations or '[]')
+        for item in operations:
+            if item['op'] == 'store':
+                progress.store(key=item['id'], record=item['record'], body=body, patch=patch)
+            elif item['op'] == 'purge':
+                progress.purge(key=item['id'], body=body, patch=patch)
+            elif item['op'] == 'touch':
+                progress.touch(body=body, patch=patch, value=item['value'])
+            elif item['op'] == 'diffbase':
+                diffbase.store(body=body, patch=patch, essence=item['essence'])
+        if any(item['op'] in ('store', 'purge') for item in operations):
+            progress.flush()
+        context.patch_json = _encoding.encode(patch) if len(patch) else None
+        job.answer(context.patch_json)
+
+    def _on_transform(self, job: Job) -> None:
+        patch = CycleContext.of(self, job.cycle).patch
+        body = json.loads(job.body)
+        for fn in patch.fns:
+            fn(body)
+        job.answer(_encoding.encode_or_blame(body, "The body after the transformations"))
+
+    # Sub-handlers.
+
+    def add_round(
+            self,
+            children: Sequence[ChangingHandler],
+            lifecycle: Callable[..., Any] | None,
+            environment: contextvars.Context,
+            conclude: Callable[[bool, float | None], None],
+    ) -> Round:
+        with self._rounds_lock:
+            round = Round([self._add(child) for child in children],
+                          lifecycle, environment, conclude)
+            self._rounds.update((index, round) for index in round.indexes)
+        return round
+
+    def remove_round(self, round: Round) -> None:
+        with self._rounds_lock:
+            for index in round.indexes:
+                self._rounds.pop(index, None)
+                self._handlers.pop(index, None)
+
+    def _on_sub_done(self, job: Job) -> None:
+        round = job.token
+        self.remove_round(round)
+        round.conclude(job.done, job.delay)
+
+    # What invocations and others ask for.
+
+    def encode_result(self, invocation: Invocation, result: Any) -> str | None:
+        handler = invocation.handler
+        if isinstance(handler, ActivityHandler):
+            if handler.activity == Activity.AUTHENTICATION:
+                from kopf import _credentials
+                description = _credentials.describe(handler, result)
+                self.default_namespace = description.get('default_namespace')
+                return _encoding.encode(description)
+            if handler.activity != Activity.PROBE:
+                return None
+        return _encoding.encode_or_blame(result, f"The result of {lower_title(handler)}")
+
+    def notice_failure(self, invocation: Invocation, error: BaseException) -> None:
+        if isinstance(invocation.handler, ActivityHandler):
+            self._activity_error = error
+        if isinstance(error, (SystemExit, KeyboardInterrupt)):
+            self.abort(error)
+
+    def post_event(self, event: str, backoffs: float | Iterable[float]) -> bool:
+        if self._native is None:
+            return False
+        return self._native.post_event(event, _settings_json.flatten_delays(backoffs))
+
+
+def _choose(
+        lifecycle: Callable[..., Any],
+        handlers: dict[int, Handler],
+        state: lifecycles.State,
+        kwargs: dict[str, Any],
+) -> list[int]:
+    """Let the lifecycle pick, in its order; what it did not get is not counted."""
+    indexes = {id(handler): index for index, handler in handlers.items()}
+    chosen = lifecycle(list(handlers.values()), **{**kwargs, 'state': state})
+    return [indexes[id(handler)] for handler in chosen if id(handler) in indexes]

@@ -1,0 +1,270 @@
+"""One call of a user's function: from the job of the engine to the answer.
+
+Coroutine functions run as tasks of the operator's event loop. All others run in the executor
+of the settings, and answer from there. What the function raises is sorted into the few kinds
+that the engine knows; this is the only place that does so.
+"""
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import datetime
+import functools
+import inspect
+import types
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kopf import _declarations, _encoding
+from kopf._context import cause_var, handler_var, invocation_var
+from kopf._errors import (
+    HandlerChildrenRetry,
+    HandlerRetriesError,
+    HandlerTimeoutError,
+    PermanentError,
+    TemporaryError,
+)
+from kopf._handlers import ChangingHandler, Handler
+from kopf._registry import ChangingRegistry
+
+if TYPE_CHECKING:
+    from kopf._causes import Cause, CycleContext
+    from kopf._front import Front
+    from kopf._native import Job
+
+
+class Invocation:
+    """One call of one handler, from its start to its answer."""
+
+    def __init__(
+            self,
+            front: Front,
+            job: Job,
+            handler: Handler,
+            cause: Cause,
+            context: CycleContext | None,
+    ) -> None:
+        self.front = front
+        # Given up with the answer: contexts of tasks may live longer than the job should.
+        self._job: Job | None = job
+        self.handler = handler
+        self.cause = cause
+        self.context = context
+        self.children = ChangingRegistry()
+        self.executed = False  # whether the children were executed explicitly
+        self._task: asyncio.Task[None] | None = None
+        self._expired = False
+
+    def start(self, environment: contextvars.Context | None) -> None:
+        """Call the function, in the given environment if it is a child of another function."""
+        kwargs = {
+            'param': self.handler.param,
+            'retry': self.job.retry,
+            'started': datetime.datetime.fromtimestamp(self.job.started, datetime.timezone.utc),
+            'runtime': datetime.timedelta(seconds=self.job.runtime),
+            **self.cause.kwargs,
+        }
+        if is_async_fn(self.handler.fn):
+            self._start_task(environment, self.handler.fn(**kwargs))
+        else:
+            environment = environment.copy() if environment else contextvars.copy_context()
+            self.front.settings.execution.executor.submit(environment.run, self._run_sync, kwargs)
+
+    @property
+    def job(self) -> Job:
+        assert self._job is not None, f"{self.handler} was answered already"
+        return self._job
+
+    def _release_job(self) -> Job:
+        job, self._job = self.job, None
+        return job
+
+    # Coroutine functions.
+
+    def _start_task(self, environment: contextvars.Context | None, coroutine: Any) -> None:
+        create = functools.partial(
+            self.front.loop.create_task, self._run_async(coroutine), name=str(self.handler))
+        self._task = environment.run(create) if environment is not None else create()
+        self.front.tasks.add(self._task)
+        self._task.add_done_callback(self.front.tasks.discard)
+
+    async def _run_async(self, coroutine: Any) -> None:
+        self._enter()
+        timeout = self.job.timeout
+        timer = self.front.loop.call_later(timeout, self._expire) if timeout is not None else None
+        try:
+            result = await coroutine
+            if self.has_children:
+                from kopf import _subhandlers
+                await _subhandlers.execute()
+        except asyncio.CancelledError as error:
+            if not self._expired:
+                self.fail(error)
+                raise
+            runtime = datetime.timedelta(seconds=self.job.runtime + (timeout or 0))
+            self.fail(HandlerTimeoutError(f"{self.handler} has timed out after {runtime}."))
+        except BaseException as error:
+            self.fail(error)
+        else:
+            self.answer(result)
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _expire(self) -> None:
+        self._expired = True
+        if self._task is not None:
+            self._task.cancel()
+
+    # Regular functions, in threads.
+
+    def _run_sync(self, kwargs: dict[str, Any]) -> None:
+        self._enter()
+        try:
+            result = self.handler.fn(**kwargs)
+            if isinstance(result, types.CoroutineType):
+                environment = contextvars.copy_context()
+                self.front.loop.call_soon_threadsafe(self._start_task, environment, result)
+                return
+            if self.has_children:
+                self.executed = True
+                children = list(self.children.get_all_handlers())
+                self._request_round(children, None, functools.partial(self._conclude, result))
+                return
+        except BaseException as error:
+            self.fail(error)
+        else:
+            self.answer(result)
+
+    def _conclude(self, result: Any, done: bool, delay: float | None) -> None:
+        if done:
+            self.answer(result)
+        else:
+            self.fail(HandlerChildrenRetry(delay=delay))
+
+    # Sub-handlers.
+
+    @property
+    def has_children(self) -> bool:
+        return not self.executed and bool(self.children._handlers)
+
+    async def run_round(
+            self,
+            children: Sequence[ChangingHandler],
+            lifecycle: Callable[..., Any] | None,
+    ) -> tuple[bool, float | None]:
+        """Have the engine run the children once; tell whether all of them are finished."""
+        future: asyncio.Future[tuple[bool, float | None]] = self.front.loop.create_future()
+
+        def conclude(done: bool, delay: float | None) -> None:
+            if not future.done():
+                future.set_result((done, delay))
+
+        self._request_round(children, lifecycle, conclude)
+        return await future
+
+    def _request_round(
+            self,
+            children: Sequence[ChangingHandler],
+            lifecycle: Callable[..., Any] | None,
+            conclude: Callable[[bool, float | None], None],
+    ) -> None:
+        from kopf import lifecycles
+        environment = contextvars.copy_context()
+        round = self.front.add_round(children, lifecycle, environment, conclude)
+        declarations = [
+            _declarations.declare(child, index, self.front.registry._get_conditions(child))
+            for index, child in zip(round.indexes, children, strict=True)
+        ]
+        name = lifecycles.describe(lifecycle) if lifecycle is not None else None
+        try:
+            self.job.execute(_encoding.encode(declarations), name, round)
+        except BaseException:
+            self.front.remove_round(round)
+            raise
+
+    # Answers.
+
+    def answer(self, result: Any) -> None:
+        """The function has returned."""
+        try:
+            patch, transformations = self._get_patch()
+            encoded = None if result is None else self.front.encode_result(self, result)
+        except Exception as error:
+            self.fail(error)
+        else:
+            self._release_job().answer_call(encoded, patch, transformations)
+
+    def fail(self, error: BaseException) -> None:
+        """The function has raised an error."""
+        try:
+            patch, transformations = self._get_patch()
+        except PermanentError as patch_error:
+            patch, transformations = self._reset_patch()
+            error = error if isinstance(error, PermanentError) else patch_error
+        self.front.notice_failure(self, error)
+        self._release_job().fail_call(
+            get_error_kind(error), str(error), str(error) or repr(error),
+            getattr(error, 'delay', None) if isinstance(error, TemporaryError) else None,
+            error, patch, transformations,
+        )
+
+    def _get_patch(self) -> tuple[str | None, bool]:
+        if self.context is None or not self.context.patch:
+            return None, False
+        patch = self.context.patch
+        if len(patch):
+            self.context.patch_json = _encoding.encode_or_blame(
+                patch, f"The patch of {lower_title(self.handler)}")
+        else:
+            self.context.patch_json = None
+        return self.context.patch_json, bool(patch.fns)
+
+    def _reset_patch(self) -> tuple[str | None, bool]:
+        """Go back to what the patch was before this handler has spoiled it."""
+        import json
+        assert self.context is not None
+        patch, content = self.context.patch, self.context.patch_json
+        dict.clear(patch)
+        if content is not None:
+            patch.update(json.loads(content))
+        return content, bool(patch.fns)
+
+    def _enter(self) -> None:
+        invocation_var.set(self)
+        handler_var.set(self.handler)
+        cause_var.set(self.cause)
+
+
+def get_error_kind(error: BaseException) -> str:
+    """How the engine is to treat an error."""
+    if isinstance(error, HandlerChildrenRetry):
+        return 'children'
+    if isinstance(error, TemporaryError):
+        return 'temporary'
+    if isinstance(error, HandlerTimeoutError):
+        return 'timeout'
+    if isinstance(error, HandlerRetriesError):
+        return 'retries'
+    if isinstance(error, PermanentError):
+        return 'permanent'
+    if isinstance(error, Exception):
+        return 'arbitrary'
+    return 'cancelled'
+
+
+def is_async_fn(fn: Any) -> bool:
+    """Whether a callable gives a coroutine, under all its wrappings."""
+    while True:
+        if isinstance(fn, functools.partial):
+            fn = fn.func
+        elif hasattr(fn, '__wrapped__'):
+            fn = fn.__wrapped__
+        else:
+            return inspect.iscoroutinefunction(fn)
+
+
+def lower_title(handler: Handler) -> str:
+    """The name of a handler inside of a sentence."""
+    text = str(handler)
+    return text[:1].lower() + text[1:]

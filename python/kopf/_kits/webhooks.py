@@ -1,0 +1,17 @@
+"""Webhook servers. Existing operators import this address; the code is elsewhere."""
+from __future__ import annotations
+
+from kopf._webhooks import (
+    WebhookAutoServer,
+    WebhookAutoTunnel,
+    WebhookDockerDesktopServer,
+    WebhookK3dServer,
+    WebhookMinikubeServer,
+    WebhookNgrokTunnel,
+    WebhookServer,
+)
+
+__all__ = [
+    'WebhookAutoServer', 'WebhookAutoTunnel', 'WebhookDockerDesktopServer', 'WebhookK3dServer',
+    'WebhookMinikubeServer', 'WebhookNgrokTunnel', 'WebhookServer',
+]

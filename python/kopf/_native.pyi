@@ -1,0 +1,106 @@
+"""The engine, as the Python front sees it: convert, call, convert.
+
+The engine (Rust, on its own threads) and the user's event loop (this side) talk through jobs.
+The engine queues jobs and makes the file descriptor `Operator.fileno()` readable; the front takes
+all of them at once with `Operator.take()` in the loop's thread, and answers each one later, from
+any thread, with `Job.answer()` or `Job.fail()`. No engine thread ever waits for the GIL to queue.
+"""
+from collections.abc import Sequence
+from typing import Any, Final
+
+# Kinds of jobs (`Job.kind`), and what `Job.answer()` expects for each.
+LOG: Final[int]        # nothing: log `message` with `level`; not to be answered
+ACTIVITY: Final[int]   # the handler's JSON result or None: call the activity handler `handler`
+CONFIGURE: Final[int]  # str: JSON {"settings": {...}, "handlers": [...]}: all startup handlers are done
+LOGIN: Final[int]      # str: JSON list of connection infos: run after the login handlers are done
+CALL: Final[int]       # see `Job.answer_call`: call the resource handler `handler`
+FILTERS: Final[int]    # list[bool]: evaluate the callbacks of `questions`
+CHOOSE: Final[int]     # list[int]: the lifecycle function picks from the handlers `handlers`
+STORAGE_READ: Final[int]   # str: JSON {"old": ..., "new": ..., "records": {id: record}}
+STORAGE_WRITE: Final[int]  # str | None: JSON of the patch after the storage wrote into it
+TRANSFORM: Final[int]  # str | None: JSON of the body after `patch.fns` were applied
+FORGET: Final[int]     # nothing: the object is gone; not to be answered
+SUB_DONE: Final[int]   # nothing: sub-handlers asked for by `Job.execute` made their round
+READY: Final[int]      # nothing: the operator is up (set the ready flag)
+FINISHED: Final[int]   # nothing: the last job; `message` is an error or None
+
+class Cycle:
+    """One handling cycle of one object: what all calls in it share."""
+    uid: str
+    resource: int                 # index of `Operator.resource()`
+    body: bytes                   # JSON of the object
+    type: str | None              # 'ADDED', 'MODIFIED', 'DELETED', None for the listing
+    reason: str | None            # 'create', 'update', 'delete', 'resume', 'noop', 'free', 'gone'; None in spies
+    old: bytes | None             # JSON of the essence last handled
+    new: bytes | None             # JSON of the current essence
+    diff: bytes | None            # JSON list of [op, [field...], old, new]
+    context: Any                  # free for the front: views, patch, logger of this cycle; None at first
+    memory: Any                   # free for the front, kept as long as the object: memo; None at first
+
+class Job:
+    kind: int
+    message: str | None
+    level: int                    # LOG: as in `logging`
+    logger: str                   # LOG: full name, e.g. 'kopf.objects'
+    reference: str | None         # LOG: JSON of {apiVersion, kind, name, uid, namespace}
+    local: bool                   # LOG: never posted as an event
+    error: Any                    # LOG: the exception passed to `fail`/`answer_call`, for the traceback; SUB_DONE: None
+    handler: int                  # ACTIVITY, CALL: index of the handler as declared, or given by `execute`
+    handlers: Sequence[int]       # CHOOSE
+    state: str | None             # CHOOSE: JSON {handler id: {"retries": n, "started": iso, "success": bool, "failure": bool}}
+    activity: str | None          # ACTIVITY, LOGIN
+    cycle: Cycle                  # CALL, FILTERS, CHOOSE, STORAGE_*, TRANSFORM, FORGET
+    retry: int                    # ACTIVITY, CALL
+    started: float                # ACTIVITY, CALL: POSIX time
+    runtime: float                # ACTIVITY, CALL: seconds
+    timeout: float | None         # CALL: cancel the (async) call after so many seconds
+    old: bytes | None             # CALL: as in the cycle, reduced to the field of the handler if it has one
+    new: bytes | None
+    diff: bytes | None
+    questions: Sequence[tuple[int, str, bytes | None]]
+                                  # FILTERS: (handler, slot, JSON value or None if absent); slots: 'when', 'value', 'old',
+                                  # 'new', 'labels.<key>', 'annotations.<key>', 'selector'
+    operations: str | None        # STORAGE_READ: JSON list of handler ids & extra fields; STORAGE_WRITE: JSON list of operations
+    body: bytes                   # TRANSFORM: the JSON of the freshest body
+    token: Any                    # SUB_DONE: what was given to `execute`
+    done: bool                    # SUB_DONE: all sub-handlers are finished
+    delay: float | None           # SUB_DONE: when to come again, if not done
+
+    def answer(self, value: Any, /) -> None: ...
+    def fail(self, error: BaseException, /) -> None: ...
+    def answer_call(
+        self,
+        result: str | None,       # JSON of the result, None for no result
+        patch: str | None,        # JSON of the cycle's patch, None if empty
+        transformations: bool,    # whether patch.fns is not empty
+    ) -> None: ...
+    def fail_call(
+        self,
+        kind: str,                # 'temporary', 'permanent', 'timeout', 'retries', 'children', 'arbitrary', 'cancelled'
+        message: str,             # str(error)
+        display: str,             # str(error) or repr(error)
+        delay: float | None,      # temporary & children
+        error: BaseException,     # kept for the traceback in the log
+        patch: str | None,
+        transformations: bool,
+    ) -> None: ...
+    def execute(self, handlers: str, lifecycle: str | None, token: Any, /) -> None:
+        """CALL: run a round of sub-handlers (JSON declarations); `SUB_DONE` with the token follows."""
+
+class Operator:
+    def __init__(self, config: str, /) -> None:
+        """JSON: {"activities": [declarations], "namespaces": [patterns], "clusterwide": bool, "version": str, "levels": {logger: level}}"""
+    def fileno(self) -> int: ...
+    def start(self) -> None: ...
+    def take(self) -> list[Job]: ...
+    def stop(self, reason: str, /) -> None: ...
+    def close(self) -> None: ...
+    def set_levels(self, levels: str, /) -> None: ...
+    def post_event(self, event: str, backoffs: Sequence[float], /) -> bool:
+        """Queue a Kubernetes Event (JSON body with metadata.namespace); False if the queue is full."""
+    def resource(self, index: int, /) -> str:
+        """JSON: {group, version, plural, kind, singular, shortcuts, categories, subresources, namespaced, preferred, verbs}"""
+
+# Pure helpers of the engine, for storages and structures on this side.
+def storage_keys(prefix: str, key: str, v1: bool, /) -> list[str]: ...
+def diff(old: str, new: str, /) -> str: ...

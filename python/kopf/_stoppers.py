@@ -1,0 +1,110 @@
+"""`stopped` of daemons: asked for and waited for, in threads and in tasks."""
+from __future__ import annotations
+
+import asyncio
+import enum
+import threading
+from collections.abc import Awaitable, Generator
+from typing import Any, NoReturn
+
+
+class DaemonStoppingReason(enum.Flag):
+    """Why a daemon is to stop, and how far its stopping has come."""
+
+    DONE = enum.auto()
+    FILTERS_MISMATCH = enum.auto()
+    RESOURCE_DELETED = enum.auto()
+    OPERATOR_PAUSING = enum.auto()
+    OPERATOR_EXITING = enum.auto()
+    DAEMON_SIGNALLED = enum.auto()
+    DAEMON_CANCELLED = enum.auto()
+    DAEMON_ABANDONED = enum.auto()
+
+
+class DaemonStopper:
+    """The side of the framework: sets the flag."""
+
+    def __init__(self) -> None:
+        self.when: float | None = None
+        self.reason: DaemonStoppingReason | None = None
+        self.sync_event = threading.Event()
+        self.async_event = asyncio.Event()
+        self.sync_waiter = SyncDaemonStopperChecker(self)
+        self.async_waiter = AsyncDaemonStopperChecker(self)
+
+    def __repr__(self) -> str:
+        return f'<{type(self).__name__}: {self.is_set()}, reason={self.reason}>'
+
+    def is_set(self, reason: DaemonStoppingReason | None = None) -> bool:
+        if not self.sync_event.is_set():
+            return False
+        return reason is None or (self.reason is not None and reason in self.reason)
+
+    def set(self, reason: DaemonStoppingReason | None = None) -> None:
+        if self.when is None:
+            self.when = asyncio.get_running_loop().time()
+        if reason is not None:
+            self.reason = reason if self.reason is None else self.reason | reason
+        self.sync_event.set()
+        self.async_event.set()
+
+
+class DaemonStopped:
+    """The side of daemons: whether to stop, and why."""
+
+    def __init__(self, setter: DaemonStopper) -> None:
+        self._setter = setter
+
+    def __repr__(self) -> str:
+        return f'<{type(self).__name__}: {self.is_set()}, reason={self.reason}>'
+
+    def __bool__(self) -> bool:
+        return self._setter.is_set()
+
+    def is_set(self) -> bool:
+        return self._setter.is_set()
+
+    @property
+    def reason(self) -> DaemonStoppingReason | None:
+        return self._setter.reason
+
+    def wait(self, timeout: float | None = None) -> Any:
+        raise NotImplementedError
+
+    def __await__(self) -> NoReturn:
+        raise NotImplementedError("Daemon stoppers should not be awaited directly. "
+                                  "Use `await stopped.wait()`.")
+
+
+class SyncDaemonStopperChecker(DaemonStopped):
+    """`stopped` of daemons in threads."""
+
+    def wait(self, timeout: float | None = None) -> SyncDaemonStopperChecker:
+        self._setter.sync_event.wait(timeout=timeout)
+        return self
+
+
+class AsyncDaemonStopperChecker(DaemonStopped):
+    """`stopped` of daemons in tasks: `await stopped.wait(10)`."""
+
+    def wait(self, timeout: float | None = None) -> AsyncDaemonStopperPromise:
+        return AsyncDaemonStopperPromise(self, timeout)
+
+
+class AsyncDaemonStopperPromise(DaemonStopped, Awaitable[AsyncDaemonStopperChecker]):
+    """A flag that is being waited for."""
+
+    def __init__(self, waiter: AsyncDaemonStopperChecker, timeout: float | None) -> None:
+        super().__init__(waiter._setter)
+        self._waiter = waiter
+        self._timeout = timeout
+
+    def __await__(self) -> Generator[Any, None, AsyncDaemonStopperChecker]:  # type: ignore[override]
+        return self._wait().__await__()
+
+    async def _wait(self) -> AsyncDaemonStopperChecker:
+        try:
+            await asyncio.wait_for(self._setter.async_event.wait(), timeout=self._timeout)
+        except asyncio.TimeoutError:
+            pass
+        return self._waiter

@@ -1,0 +1,102 @@
+"""Lifecycles: which of the handlers that are due are called in one cycle of an object.
+
+A lifecycle takes the handlers and gives back those to be called now. The rest waits for the
+next cycle. The ones of this module are carried out by the engine; any other function is
+called on this side, with the state of the handlers and with the kwargs of the cause.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kopf._handlers import Handler
+
+Handlers = Sequence[Handler]
+LifeCycleFn = Callable[..., Handlers]
+
+
+def all_at_once(handlers: Handlers, **_: Any) -> Handlers:
+    """Call all of the handlers, one after another, in one cycle."""
+    return handlers
+
+
+def one_by_one(handlers: Handlers, **_: Any) -> Handlers:
+    """Call the first of the handlers in each cycle."""
+    return handlers[:1]
+
+
+def randomized(handlers: Handlers, **_: Any) -> Handlers:
+    """Call any one of the handlers in each cycle."""
+    import random
+    return [random.choice(handlers)] if handlers else []
+
+
+def shuffled(handlers: Handlers, **_: Any) -> Handlers:
+    """Call all of the handlers in one cycle, in a random order."""
+    import random
+    return random.sample(list(handlers), k=len(handlers))
+
+
+def asap(handlers: Handlers, *, state: Any, **_: Any) -> Handlers:
+    """Call the handler with the fewest attempts in each cycle: a failing one waits for others."""
+    return sorted(handlers, key=lambda handler: state[handler.id].retries or 0)[:1]
+
+
+def get_default_lifecycle() -> LifeCycleFn:
+    """The lifecycle of the operators that are not given another one."""
+    return _default_lifecycle
+
+
+def set_default_lifecycle(lifecycle: LifeCycleFn | None) -> None:
+    """Replace the lifecycle of the operators that are not given another one."""
+    global _default_lifecycle
+    import logging
+    logging.getLogger(__name__).warning(
+        f"The default lifecycle is already set to {_default_lifecycle}, "
+        f"overriding it to {lifecycle}.")
+    _default_lifecycle = lifecycle if lifecycle is not None else asap
+
+
+_default_lifecycle: LifeCycleFn = asap
+_NAMES: dict[Any, str] = {fn: fn.__name__ for fn in
+                          (asap, all_at_once, one_by_one, randomized, shuffled)}
+
+
+def describe(lifecycle: LifeCycleFn) -> str:
+    """The name of a lifecycle for the engine; 'front' if it is to be called on this side."""
+    try:
+        return _NAMES.get(lifecycle, 'front')
+    except TypeError:  # an unhashable callable
+        return 'front'
+
+
+class HandlerState:
+    """How far one handler has come."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        import datetime
+        started = data.get('started')
+        self.started = datetime.datetime.fromisoformat(started) if started else None
+        self.retries: int = data.get('retries') or 0
+        self.success: bool = bool(data.get('success'))
+        self.failure: bool = bool(data.get('failure'))
+
+    @property
+    def finished(self) -> bool:
+        return self.success or self.failure
+
+
+class State(Mapping[str, HandlerState]):
+    """How far all handlers of a cycle have come, by their ids."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self._data = data
+
+    def __getitem__(self, key: str) -> HandlerState:
+        return HandlerState(self._data[key])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._data)
+
+    def __len__(self) -> int:
+        return len(self._data)

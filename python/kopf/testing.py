@@ -1,0 +1,6 @@
+"""Helpers for the tests of operators."""
+from __future__ import annotations
+
+from kopf._runner import KopfRunner
+
+__all__ = ['KopfRunner']

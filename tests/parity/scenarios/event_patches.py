@@ -1,0 +1,24 @@
+"""An event handler may patch and return results; they are applied, and the next event sees them."""
+
+import kopf
+from recorder import record, sentinel
+
+sentinel()
+
+
+@kopf.on.event('kopfexamples', labels={'sentinel': kopf.ABSENT})
+def event_fn(patch, labels, status, **kwargs):
+    record(
+        'event_fn', {'name': kwargs['name']}, seen=labels.get('seen'), result=status.get('event_fn')
+    )
+    patch.metadata.labels['seen'] = 'yes'
+    return {'constant': 1}
+
+
+def story(world):
+    world.start()
+    world.create('obj')
+    world.wait_record('event_fn', seen='yes', result={'constant': 1})
+    world.sentinel()
+    world.note('seen', world.records('event_fn')[-1])
+    world.records_file.unlink()

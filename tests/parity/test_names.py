@@ -1,0 +1,112 @@
+"""Every public name of upstream exists here, and can be called in the same way. More parameters are
+fine.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+from typing import Any
+
+import pytest
+
+from running import HERE, python_of_ours, python_of_upstream
+
+VARIADIC = ('VAR_POSITIONAL', 'VAR_KEYWORD')
+
+#: What is not comparable, with the reasons.
+EXEMPT = {
+    'kopf.cli': {
+        'CLIControls': 'a part of the implementation of the command line',
+    },
+}
+
+
+@pytest.fixture(scope='module')
+def upstream() -> dict[str, Any]:
+    return names_of(python_of_upstream())
+
+
+@pytest.fixture(scope='module')
+def ours() -> dict[str, Any]:
+    return names_of(python_of_ours())
+
+
+def names_of(python: pathlib.Path) -> dict[str, Any]:
+    answer = subprocess.run(
+        [str(python), str(HERE / 'dump_names.py')], capture_output=True, text=True, timeout=60
+    )
+    assert answer.returncode == 0, answer.stderr
+    return json.loads(answer.stdout)
+
+
+@pytest.mark.parametrize(
+    'module', ['kopf', 'kopf.on', 'kopf.testing', 'kopf.cli', 'kopf.lifecycles']
+)
+def test_names_and_signatures(module: str, upstream: dict[str, Any], ours: dict[str, Any]) -> None:
+    exempt = EXEMPT.get(module, {})
+    problems = [
+        f'{module}.{name}: {problem}'
+        for name, theirs in sorted(upstream[module].items())
+        if name not in exempt
+        for problem in problems_of(theirs, ours[module].get(name))
+    ]
+    print('\n'.join(problems) or f'{module}: nothing is missing of {len(upstream[module])} names.')
+    if problems:
+        pytest.fail('\n'.join(problems), pytrace=False)
+
+
+def problems_of(theirs: dict[str, Any], ours: dict[str, Any] | None) -> list[str]:
+    if ours is None:
+        return ['missing']
+    if theirs['kind'] == 'name':
+        return []
+    if theirs['kind'] != ours['kind'] and {theirs['kind'], ours['kind']} != {'class', 'function'}:
+        return [f'it is a {theirs["kind"]} there, but a {ours["kind"]} here']
+    problems = parameter_problems(theirs.get('parameters'), ours.get('parameters'))
+    for member, parameters in theirs.get('members', {}).items():
+        if member not in ours.get('members', {}):
+            problems.append(f'.{member}: missing')
+        else:
+            problems += [
+                f'.{member}: {problem}'
+                for problem in parameter_problems(parameters, ours['members'][member])
+            ]
+    return problems
+
+
+def parameter_problems(
+    theirs: list[dict[str, Any]] | None, ours: list[dict[str, Any]] | None
+) -> list[str]:
+    """A call that works there must work here; no signature here (as of native classes) accepts
+    everything.
+    """
+    if theirs is None or ours is None:
+        return []
+    known = {parameter['name']: parameter for parameter in ours}
+    kinds = {parameter['kind'] for parameter in ours}
+    problems = []
+    for parameter in theirs:
+        found = known.get(parameter['name'])
+        if parameter['kind'] in VARIADIC:
+            if parameter['kind'] not in kinds:
+                problems.append(f'no {parameter["kind"]} here')
+        elif found is None:
+            if not ('VAR_KEYWORD' in kinds and parameter['kind'] == 'KEYWORD_ONLY'):
+                problems.append(f'no parameter {parameter["name"]}')
+        elif found['kind'] != parameter['kind'] and not (
+            parameter['kind'] == 'KEYWORD_ONLY' and found['kind'] == 'POSITIONAL_OR_KEYWORD'
+        ):
+            problems.append(
+                f'{parameter["name"]} is {parameter["kind"]} there, but {found["kind"]} here'
+            )
+        elif found['default'] != parameter['default']:
+            problems.append(
+                f'{parameter["name"]}={parameter["default"]} there, but {found["default"]} here'
+            )
+    required = {p['name'] for p in ours if p['default'] is None and p['kind'] not in VARIADIC}
+    problems += [
+        f'{name} is required here' for name in sorted(required - {p['name'] for p in theirs})
+    ]
+    return problems

@@ -1,0 +1,272 @@
+"""What we do more than upstream, as seen on a real cluster."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pathlib
+import time
+from collections.abc import Callable
+
+from cluster_client import wait_for
+from cluster_fixtures import ExampleObjects
+from controlplane import ControlPlane
+from operator_process import OperatorProcess
+
+StartOperator = Callable[..., OperatorProcess]
+
+
+def test_async_handler_is_cancelled_at_its_timeout(
+    operator: StartOperator, examples: ExampleObjects
+) -> None:
+    process = operator("""
+import asyncio, kopf
+
+@kopf.on.create('kopfexamples', timeout=0.3)
+async def slow_fn(logger, **_):
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        logger.info('Cancelled.')
+        raise
+""")
+    examples.create('obj')
+    process.wait_log('Cancelled.')
+    process.wait_log('Creation is processed: 0 succeeded; 1 failed.')
+    assert process.stop() == 0
+
+
+def test_exponential_backoff(
+    operator: StartOperator, examples: ExampleObjects, tmp_path: pathlib.Path
+) -> None:
+    calls = tmp_path / 'calls'
+    process = operator(
+        """
+import os, time, kopf
+
+@kopf.on.create('kopfexamples', backoff=kopf.exponential(0.2, factor=2, max=0.8), retries=5)
+def failing_fn(**_):
+    with open(os.environ['CALLS'], 'a') as file:
+        print(time.time(), file=file)
+    raise ValueError('never')
+""",
+        env={'CALLS': str(calls)},
+    )
+    examples.create('obj')
+    process.wait_log('Creation is processed: 0 succeeded; 1 failed.')
+    times = [float(line) for line in calls.read_text().split()]
+    pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert len(times) == 5
+    assert all(
+        pause >= expected for pause, expected in zip(pauses, [0.2, 0.4, 0.8, 0.8], strict=True)
+    ), pauses
+    assert pauses[3] < 3, pauses
+
+
+def test_concurrency_limit(operator: StartOperator, examples: ExampleObjects) -> None:
+    process = operator("""
+import asyncio, kopf
+running = 0
+
+@kopf.on.create('kopfexamples', concurrency=2)
+async def limited_fn(logger, **_):
+    global running
+    running += 1
+    logger.info(f'Running at once: {running}.')
+    await asyncio.sleep(0.1)
+    running -= 1
+""")
+    names = [f'obj-{number}' for number in range(8)]
+    for name in names:
+        examples.create(name)
+    process.wait_log('Creation is processed', count=len(names))
+    assert process.count('Running at once: 2.') > 0
+    assert process.count('Running at once: 3.') == 0
+    assert process.stop() == 0
+
+
+def test_result_that_the_schema_would_prune(
+    operator: StartOperator, plane: ControlPlane, namespace: str
+) -> None:
+    objects = ExampleObjects(plane.client, namespace, 'kopfstricts', 'KopfStrict')
+    process = operator(
+        """
+import kopf
+
+@kopf.on.create('kopfstricts')
+def fitting_fn(**_):
+    return {'phase': 'Ready', 'nodes': ['a', 'b']}
+
+@kopf.on.create('kopfstricts')
+def unfitting_fn(**_):
+    return {'unknown': 'key'}
+""",
+        '--log-format=json',
+    )
+    for name in 'one', 'two':
+        objects.create(name, spec={'size': 1})
+    for name in 'one', 'two':
+        body = objects.wait(name, lambda body: body['status'])
+        assert body['status'] == {'phase': 'Ready', 'nodes': ['a', 'b']}
+    process.wait_log('Creation is processed', count=2)
+    warnings = [entry for entry in process.entries() if entry['severity'] == 'warn']
+    assert len(warnings) == 1, warnings
+    assert 'unfitting_fn' in warnings[0]['message']
+    assert process.stop() == 0
+
+
+def test_condition_on_other_decorators(operator: StartOperator, examples: ExampleObjects) -> None:
+    process = operator("""
+import kopf
+
+@kopf.on.condition('kopfexamples', field='spec.size')
+@kopf.on.update('kopfexamples')
+def above_fn(logger, **_):
+    logger.info('Above.')
+
+@kopf.on.update('kopfexamples')
+@kopf.on.condition('kopfexamples', field='spec.size', new=lambda value, **_: value > 2)
+def below_fn(logger, **_):
+    logger.info('Below.')
+
+@kopf.on.create('kopfexamples')
+def create_fn(**_):
+    pass
+""")
+    handled = 'kopf.zalando.org/last-handled-configuration'
+
+    def change(spec: dict[str, int]) -> None:
+        examples.patch('obj', {'spec': spec})
+        examples.wait(
+            'obj',
+            lambda body: (
+                json.loads(body['metadata']['annotations'][handled])['spec'] == body['spec']
+            ),
+        )
+
+    examples.create('obj', spec={'size': 1})
+    examples.wait('obj', lambda body: body['metadata']['annotations'][handled])
+    change({'other': 1})
+    assert process.count('Above.') == process.count('Below.') == 0
+    change({'size': 2})
+    assert (process.count('Above.'), process.count('Below.')) == (1, 0)
+    change({'size': 3})
+    assert (process.count('Above.'), process.count('Below.')) == (2, 1)
+    assert process.stop() == 0
+
+
+def test_large_object_is_handled_and_deleted(
+    operator: StartOperator, examples: ExampleObjects
+) -> None:
+    """The annotations of an object are limited to 256 KiB; the stored state of a large object must
+    fit in.
+    """
+    process = operator("""
+import kopf
+
+@kopf.on.create('kopfexamples')
+def create_fn(**_):
+    return 'created'
+
+@kopf.on.update('kopfexamples')
+def update_fn(diff, logger, **_):
+    return 'updated'
+
+@kopf.on.delete('kopfexamples')
+def delete_fn(**_):
+    pass
+""")
+    examples.create(
+        'obj', spec={f'key-{number}': f'{number * 7919}' * 20 for number in range(3000)}
+    )
+    examples.wait('obj', lambda body: body['status']['create_fn'] == 'created')
+    examples.patch('obj', {'spec': {'key-1': 'changed'}})
+    examples.wait('obj', lambda body: body['status']['update_fn'] == 'updated')
+    examples.delete('obj')
+    examples.wait_gone('obj')
+    assert process.stop() == 0
+
+
+def test_stop_is_prompt(operator: StartOperator, examples: ExampleObjects) -> None:
+    """Neither a handler that sleeps nor a long delay of a retry holds the exit up."""
+    process = operator("""
+import kopf
+
+@kopf.on.create('kopfexamples')
+async def create_fn(**_):
+    raise kopf.TemporaryError('later', delay=600)
+""")
+    examples.create('obj')
+    process.wait_log('failed temporarily: later')
+    started = time.monotonic()
+    assert process.stop() == 0
+    assert time.monotonic() - started < 5
+
+
+def test_new_crd_is_served_at_once(
+    operator: StartOperator, plane: ControlPlane, namespace: str
+) -> None:
+    """The kinds that appear while the operator runs are watched; those which go are not, and come
+    again.
+    """
+    crd = {
+        'apiVersion': 'apiextensions.k8s.io/v1',
+        'kind': 'CustomResourceDefinition',
+        'metadata': {'name': 'kopflates.late.kopf.test'},
+        'spec': {
+            'scope': 'Namespaced',
+            'group': 'late.kopf.test',
+            'names': {'kind': 'KopfLate', 'plural': 'kopflates', 'singular': 'kopflate'},
+            'versions': [
+                {
+                    'name': 'v1',
+                    'served': True,
+                    'storage': True,
+                    'schema': {
+                        'openAPIV3Schema': {
+                            'type': 'object',
+                            'x-kubernetes-preserve-unknown-fields': True,
+                        }
+                    },
+                }
+            ],
+        },
+    }
+    crds = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+    objects = ExampleObjects(plane.client, namespace)
+    objects.path = f'/apis/late.kopf.test/v1/namespaces/{namespace}/kopflates'
+    process = operator("""
+import kopf
+
+@kopf.on.create('kopflates')
+def create_fn(**_):
+    return 'created'
+""")
+    try:
+        for _ in range(2):
+            plane.client.create(crds, crd)
+            wait_for('The kind is served', lambda: plane.client.get(objects.path))
+            wait_for(
+                'The object is accepted',
+                lambda: (
+                    plane.client.create(
+                        objects.path,
+                        {
+                            'apiVersion': 'late.kopf.test/v1',
+                            'kind': 'KopfLate',
+                            'metadata': {'name': 'obj'},
+                        },
+                        exist_ok=True,
+                    )
+                    or True
+                ),
+            )
+            objects.wait('obj', lambda body: body['status']['create_fn'] == 'created')
+            plane.client.delete(f'{crds}/kopflates.late.kopf.test')
+            wait_for(
+                'The kind is gone',
+                lambda: plane.client.find(f'{crds}/kopflates.late.kopf.test') is None,
+            )
+        assert process.stop() == 0
+    finally:
+        plane.client.delete(f'{crds}/kopflates.late.kopf.test')

@@ -1,0 +1,216 @@
+"""The example operators do on a real cluster what they promise."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cluster_client import wait_for
+from cluster_fixtures import ExampleObjects, kubectl
+from controlplane import ControlPlane
+from operator_process import REPOSITORY, OperatorProcess, python_under_test
+
+EXAMPLES = REPOSITORY / 'examples' / 'python'
+
+StartOperator = Callable[..., OperatorProcess]
+
+
+def install(plane: ControlPlane, crd: pathlib.Path) -> None:
+    kubectl(plane, 'apply', '-f', str(crd))
+    kubectl(plane, 'wait', '--for=condition=Established', '-f', str(crd))
+
+
+def wait_replicas(plane: ControlPlane, namespace: str, kind: str, name: str, replicas: int) -> Any:
+    path = f'/apis/apps/v1/namespaces/{namespace}/{kind}/{name}'
+
+    def ready() -> Any:
+        body = plane.client.find(path)
+        counts = (body or {}).get('status', {})
+        return (
+            body
+            if counts.get('readyReplicas', 0) == counts.get('replicas', 0) == replicas
+            else None
+        )
+
+    return wait_for(
+        lambda: f'{kind}/{name} {replicas}/{replicas}; it is {plane.client.find(path)}',
+        ready,
+        timeout_seconds=60,
+    )
+
+
+def objects_of(plane: ControlPlane, api: str, namespace: str, plural: str) -> ExampleObjects:
+    objects = ExampleObjects(plane.client, namespace)
+    objects.path = f'/apis/{api}/namespaces/{namespace}/{plural}'
+    return objects
+
+
+def test_quickstart(
+    plane: ControlPlane, namespace: str, operator: StartOperator, examples: ExampleObjects
+) -> None:
+    folder = EXAMPLES / '01-quickstart'
+    install(plane, folder / 'crd.yaml')
+    process = operator(folder / 'operator.py')
+    kubectl(plane, 'apply', '-n', namespace, '-f', str(folder / 'obj.yaml'))
+    body = examples.wait('my-example', lambda body: body['status']['create_fn'])
+    assert body['status']['create_fn']['message'].startswith(
+        'Hello from Kopf! Created my-example with spec: '
+    )
+    examples.patch('my-example', {'spec': {'field': 'changed'}})
+    examples.wait(
+        'my-example',
+        lambda body: body['status']['update_fn'] == {'message': 'Updated my-example with changes.'},
+    )
+    kubectl(plane, 'delete', '-n', namespace, '-f', str(folder / 'obj.yaml'), '--timeout=30s')
+    process.wait_log('Deleted my-example. Goodbye!')
+    assert process.stop() == 0
+
+
+def test_memcached(plane: ControlPlane, namespace: str, operator: StartOperator) -> None:
+    folder = EXAMPLES / '02-memcached'
+    install(plane, folder / 'memcached_crd.yaml')
+    objects = objects_of(plane, 'cache.example.com/v1alpha1', namespace, 'memcacheds')
+    process = operator(folder / 'memcached_operator.py')
+    kubectl(plane, 'apply', '-n', namespace, '-f', str(folder / 'memcached_instance.yaml'))
+    wait_replicas(plane, namespace, 'deployments', 'example-memcached', 3)
+    # The names of pods are collected at the handling, so they are complete only after the next
+    # change.
+    objects.patch('example-memcached', {'spec': {'size': 4}})
+    wait_replicas(plane, namespace, 'deployments', 'example-memcached', 4)
+    body = objects.wait('example-memcached', lambda body: len(body['status']['nodes']) >= 3)
+    assert all(name.startswith('example-memcached-') for name in body['status']['nodes'])
+    kubectl(
+        plane,
+        'delete',
+        '-n',
+        namespace,
+        '-f',
+        str(folder / 'memcached_instance.yaml'),
+        '--timeout=30s',
+    )
+    process.wait_log('Deployment deleted successfully.')
+    path = f'/apis/apps/v1/namespaces/{namespace}/deployments/example-memcached'
+    wait_for('The deployment is gone', lambda: plane.client.find(path) is None)
+    assert process.stop() == 0
+
+
+def test_memcached_advanced(plane: ControlPlane, namespace: str, operator: StartOperator) -> None:
+    folder = EXAMPLES / '02-memcached'
+    install(plane, folder / 'memcached_crd.yaml')
+    objects = objects_of(plane, 'cache.example.com/v1alpha1', namespace, 'memcacheds')
+    process = operator(folder / 'advanced_operator.py')
+    kubectl(plane, 'apply', '-n', namespace, '-f', str(folder / 'memcached_instance.yaml'))
+    process.wait_log('Creation is processed: 2 succeeded; 0 failed.')
+    objects.patch('example-memcached', {'metadata': {'labels': {'not': 'the-size'}}})
+    objects.wait(
+        'example-memcached',
+        lambda body: (
+            'the-size'
+            in body['metadata']['annotations']['kopf.zalando.org/last-handled-configuration']
+        ),
+    )
+    assert process.count("Updating Memcached 'example-memcached'") == 0
+    objects.patch('example-memcached', {'spec': {'size': 5}})
+    process.wait_log("Updating Memcached 'example-memcached' to size 5.")
+    objects.delete('example-memcached')
+    objects.wait_gone('example-memcached')
+    process.wait_log('Finalization complete.')
+    assert process.stop() == 0
+
+
+def test_memcached_unit_test(plane: ControlPlane) -> None:
+    """A decorated handler stays an ordinary function."""
+    answer = subprocess.run(
+        [
+            str(python_under_test()),
+            '-m',
+            'pytest',
+            '-q',
+            '-p',
+            'no:cacheprovider',
+            'test_memcached_operator.py',
+        ],
+        cwd=EXAMPLES / '02-memcached',
+        env={'KUBECONFIG': str(plane.kubeconfig), 'PYTHONDONTWRITEBYTECODE': '1'},
+        capture_output=True,
+        text=True,
+    )
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_nginx(plane: ControlPlane, namespace: str, operator: StartOperator) -> None:
+    folder = EXAMPLES / '03-nginx'
+    install(plane, folder / 'nginx_crd.yaml')
+    objects = objects_of(plane, 'web.example.com/v1', namespace, 'nginxservers')
+    process = operator(folder / 'nginx_operator.py')
+    kubectl(plane, 'apply', '-n', namespace, '-f', str(folder / 'nginx_instance.yaml'))
+    wait_replicas(plane, namespace, 'deployments', 'example-nginx', 2)
+    objects.patch('example-nginx', {'spec': {'replicas': 3, 'image': 'nginx:1.20'}})
+    body = wait_replicas(plane, namespace, 'deployments', 'example-nginx', 3)
+    assert body['spec']['template']['spec']['containers'][0]['image'] == 'nginx:1.20'
+    objects.wait(
+        'example-nginx',
+        lambda body: (
+            len(body['status']['podNames']) >= 2 and body['status']['availableReplicas'] >= 2
+        ),
+    )
+    objects.delete('example-nginx')
+    objects.wait_gone('example-nginx')
+    process.wait_log('NGINX Deployment deleted.')
+    assert process.stop() == 0
+
+
+def test_database(plane: ControlPlane, operator: StartOperator) -> None:
+    """The manifest names its namespace, so the operator serves that one."""
+    folder = EXAMPLES / '04-database'
+    install(plane, folder / 'crd.yaml')
+    plane.client.create('/api/v1/namespaces', {'metadata': {'name': 'production'}}, exist_ok=True)
+    objects = objects_of(plane, 'techoral.com/v1', 'production', 'databases')
+    process = operator(folder / 'operator.py', '-n', 'production')
+    kubectl(plane, 'apply', '-f', str(folder / 'example-database.yaml'))
+    try:
+        wait_replicas(plane, 'production', 'statefulsets', 'orders-db-db', 2)
+        body = objects.wait(
+            'orders-db', lambda body: body['status']['conditions'] and body['status']['state']
+        )
+        assert body['status']['engine'] == 'postgresql'
+        objects.patch('orders-db', {'spec': {'replicas': 3, 'storage': '200Gi'}})
+        wait_replicas(plane, 'production', 'statefulsets', 'orders-db-db', 3)
+        objects.wait(
+            'orders-db',
+            lambda body: (
+                body['status']['replicas'] == 3
+                and body['status']['pendingAction'] == 'Resize storage to 200Gi'
+            ),
+        )
+        objects.patch('orders-db', {'spec': {'backupEnabled': False}})
+        process.wait_log('Disabled backups for orders-db')
+        objects.delete('orders-db')
+        objects.wait_gone('orders-db')
+        process.wait_log('Database orders-db cleanup complete')
+        assert process.stop() == 0
+    finally:
+        plane.client.delete('/apis/apps/v1/namespaces/production/statefulsets/orders-db-db')
+        process.kill()
+        if objects.get('orders-db') is not None:
+            objects.patch('orders-db', {'metadata': {'finalizers': None}})
+            objects.delete('orders-db')
+
+
+@pytest.mark.parametrize(
+    'path',
+    sorted(path for path in EXAMPLES.glob('*/*operator.py') if not path.name.startswith('test_')),
+    ids=lambda path: f'{path.parent.name}/{path.name}',
+)
+def test_every_example_imports(path: pathlib.Path, plane: ControlPlane) -> None:
+    answer = subprocess.run(
+        [str(python_under_test()), '-c', f'import runpy; runpy.run_path({str(path)!r})'],
+        env={'KUBECONFIG': str(plane.kubeconfig), 'PYTHONDONTWRITEBYTECODE': '1'},
+        capture_output=True,
+        text=True,
+    )
+    assert answer.returncode == 0, answer.stderr
