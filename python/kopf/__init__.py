@@ -6,12 +6,11 @@ imports above it say the same to type checkers and editors, and a test compares 
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kopf._version import __commit_id__ as __commit_id__
 from kopf._version import __version__ as __version__
 from kopf._version import __version_tuple__ as __version_tuple__
 
+TYPE_CHECKING = False  # as in `typing`, whose import would cost more than this whole module
 if TYPE_CHECKING:
     from typing import Any
 

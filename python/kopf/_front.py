@@ -36,12 +36,16 @@ from kopf._version import __version__
 
 if TYPE_CHECKING:
     from kopf import _native
+    from kopf._causes import Cause
     from kopf._credentials import Vault
     from kopf._memo import Index
     from kopf._native import Job
     from kopf._registry import OperatorRegistry
     from kopf._resources import NamespacePattern, Resource, Selector
     from kopf._settings import OperatorSettings
+
+
+logger = logging.getLogger('kopf')
 
 
 class Round:
@@ -51,11 +55,13 @@ class Round:
             self,
             indexes: Sequence[int],
             lifecycle: Callable[..., Any] | None,
+            cause: Cause,
             environment: contextvars.Context,
             conclude: Callable[[bool, float | None], None],
     ) -> None:
         self.indexes = indexes
         self.lifecycle = lifecycle
+        self.cause = cause  # of the parent: filters of the children see the same
         self.environment = environment
         self.conclude = conclude
 
@@ -176,9 +182,14 @@ class Front:
     def _get_activities(self) -> list[Handler]:
         activities = self.registry._activities.get_all_handlers()
         own = [handler for handler in activities if handler.activity != Activity.AUTHENTICATION]
-        logins = self.vault.as_logins() if self.vault is not None else []
-        return leave_out_unserved(
-            [*own, *(logins or self.registry._get_logins())], warn=False)
+        logins: list[Handler] = []
+        if self.vault is not None:
+            logins.extend(self.vault.as_logins())
+        logins = logins or [*self.registry._get_logins()]
+        if not logins:
+            logger.error("There is no way to log in: neither a login handler, nor a kubeconfig "
+                         "($KUBECONFIG or ~/.kube/config), nor a service account of a pod.")
+        return leave_out_unserved([*own, *logins], warn=False)
 
     def _declare(self, handlers: Iterable[Handler]) -> list[dict[str, Any]]:
         return [
@@ -281,7 +292,7 @@ class Front:
         """The memory of the object goes away with the job."""
 
     def _on_filters(self, job: Job) -> None:
-        kwargs: dict[str, dict[str, Any]] = {}  # by the kinds of handlers, made when needed
+        made: dict[Any, dict[str, Any]] = {}  # by the kinds of handlers or by their parents
         answers: list[bool] = []
         for index, slot, content in job.questions:
             handler = self._handlers[index]
@@ -290,30 +301,38 @@ class Front:
                 answers.append(bool(handler.selector.fn(resource)))
                 continue
             value = json.loads(content) if content is not None else None
-            if handler.kind not in kwargs:
-                cause = CycleContext.of(self, job.cycle).get_cause(handler, job.cycle)
-                kwargs[handler.kind] = cause.kwargs
+            key = self._rounds.get(index) or handler.kind
+            if key not in made:
+                made[key] = self._get_cause(index, job).kwargs
+            kwargs = made[key]
             if slot == 'when':
                 conditions = self.registry._get_conditions(handler)
                 answers.append(
-                    (handler.when is None or bool(handler.when(**kwargs[handler.kind]))) and
-                    all(_conditions.check(condition, kwargs[handler.kind])
-                        for condition in conditions))
+                    (handler.when is None or bool(handler.when(**kwargs))) and
+                    all(_conditions.check(condition, kwargs) for condition in conditions))
                 continue
             group, dot, key = slot.partition('.')
             criteria = getattr(handler, group)
             criterion = criteria[key] if dot else criteria
-            answers.append(_filters.evaluate(
-                criterion, value, content is not None, kwargs[handler.kind]))
+            answers.append(_filters.evaluate(criterion, value, content is not None, kwargs))
         job.answer(answers)
+
+    def _get_cause(self, index: int, job: Job) -> Cause:
+        """What filters and lifecycles see: the whole cycle, or the same as the parent."""
+        round = self._rounds.get(index)
+        if round is not None:
+            return round.cause
+        return CycleContext.of(self, job.cycle).get_cause(self._handlers[index], job.cycle)
 
     def _on_choose(self, job: Job) -> None:
         handlers = {index: self._handlers[index] for index in job.handlers}
-        round = next((self._rounds[index] for index in handlers if index in self._rounds), None)
+        if not handlers:
+            job.answer([])
+            return
+        first = next(iter(handlers))
+        round = self._rounds.get(first)
         lifecycle = round.lifecycle if round is not None and round.lifecycle else self.lifecycle
-        first = next(iter(handlers.values()), None)
-        context = CycleContext.of(self, job.cycle)
-        kwargs = context.get_cause(first, job.cycle).kwargs if first is not None else {}
+        kwargs = self._get_cause(first, job).kwargs
         state = lifecycles.State(json.loads(job.state or '{}'))
         job.answer(_choose(lifecycle, handlers, state, kwargs))
 
@@ -367,12 +386,13 @@ class Front:
             self,
             children: Sequence[ChangingHandler],
             lifecycle: Callable[..., Any] | None,
+            cause: Cause,
             environment: contextvars.Context,
             conclude: Callable[[bool, float | None], None],
     ) -> Round:
         with self._rounds_lock:
             round = Round([self._add(child) for child in children],
-                          lifecycle, environment, conclude)
+                          lifecycle, cause, environment, conclude)
             self._rounds.update((index, round) for index in round.indexes)
         return round
 

@@ -108,6 +108,7 @@ class Invocation:
         else:
             self.answer(result)
         finally:
+            self._task = None
             if timer is not None:
                 timer.cancel()
 
@@ -171,7 +172,7 @@ class Invocation:
     ) -> None:
         from kopf import lifecycles
         environment = contextvars.copy_context()
-        round = self.front.add_round(children, lifecycle, environment, conclude)
+        round = self.front.add_round(children, lifecycle, self.cause, environment, conclude)
         declarations = [
             _declarations.declare(child, index, self.front.registry._get_conditions(child))
             for index, child in zip(round.indexes, children, strict=True)

@@ -58,6 +58,7 @@ class LocalObjectLogger(ObjectLogger):
 
     def log(self, level: int, msg: Any, *args: Any, **kwargs: Any) -> None:
         kwargs['extra'] = {**(kwargs.get('extra') or {}), 'k8s_skip': True}
+        kwargs['stacklevel'] = kwargs.get('stacklevel', 1) + 1  # not counting this method
         super().log(level, msg, *args, **kwargs)
 
 
@@ -179,7 +180,7 @@ def make_formatter(
 
 # The loggers that the engine writes to. Levels of others are those of their parents.
 _ENGINE_LOGGERS = (
-    'kopf', 'kopf.objects', 'kopf.activities', 'kopf.activities.startup',
+    'kopf', 'kopf.engine', 'kopf.objects', 'kopf.activities', 'kopf.activities.startup',
     'kopf.activities.cleanup', 'kopf.activities.authentication', 'kopf.activities.probe',
     'kopf._cogs', 'kopf._cogs.clients', 'kopf._core', 'kopf._core.reactor', 'kopf._core.engines',
 )

@@ -24,7 +24,6 @@ from kopf._memo import Memo
 from kopf._posting import install_poster
 from kopf._registry import get_default_registry
 from kopf._settings import OperatorSettings
-from kopf._version import __version__
 
 if TYPE_CHECKING:
     from kopf._registry import OperatorRegistry
@@ -206,7 +205,6 @@ async def _serve(
     front_var.set(front)
     settings_var.set(front.settings)
     install_poster()
-    logger.debug(f"Starting Kopf {__version__}.")
     stopper = _Stopper(front, stop_flag)
     try:
         front.start(namespaces=namespaces, clusterwide=clusterwide)
@@ -229,6 +227,7 @@ class _Stopper:
     def __init__(self, front: Front, stop_flag: Flag | None) -> None:
         self._front = front
         self._killer: threading.Timer | None = None
+        self._signalled = False
         self._watcher = FlagWatcher(stop_flag, front.loop, self._on_flag)
         self._subscribed = self._subscribe()
 
@@ -269,6 +268,9 @@ class _Stopper:
         self._front.stop(reason)
 
     def _on_signal(self, number: int) -> None:
+        if self._signalled:
+            return  # it is stopping already; some shells send a signal twice
+        self._signalled = True
         name = signal.Signals(number).name
         logger.info(f"Signal {name} is received. Operator is stopping.")
         self.stop(f"Signal {name}", limited=True)

@@ -173,8 +173,8 @@ def _run(controls: CLIControls, **kwargs: Any) -> None:
     try:
         running.run(loop=loop, **kwargs)
     except (ActivityError, EngineError) as error:
-        cause = f": {error.__cause__}" if error.__cause__ is not None else ''
-        _prepare_to_tell(error, f"{error}{cause}")
+        cause = str(error.__cause__ or '')
+        _prepare_to_tell(error, str(error) if cause in str(error) else f"{error}: {cause}")
         raise
     finally:
         if own is not None:

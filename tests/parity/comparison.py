@@ -49,6 +49,8 @@ class Outcome:
     objects: dict[str, Any]
     events: list[Any]
     notes: list[Any]
+    #: How many requests of the operator were to change something; not compared per scenario.
+    writes: int = 0
     #: Why the story has not come to its end, if so.
     failure: str | None = None
 

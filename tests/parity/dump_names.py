@@ -63,6 +63,7 @@ def describe(value: Any) -> dict[str, Any]:
     if description['kind'] in ('class', 'function'):
         description['parameters'] = parameters_of(value)
     if description['kind'] == 'class':
+        description['protocol'] = bool(getattr(value, '_is_protocol', False))
         description['members'] = {
             name: parameters_of(member) if callable(member) else None
             for name, member in ((name, getattr(value, name, None)) for name in dir(value))
@@ -101,7 +102,8 @@ def default_of(parameter: inspect.Parameter) -> str | None:
     value = parameter.default
     if value is None or isinstance(value, (bool, int, float, str, bytes, tuple)):
         return repr(value)
-    return f'<{type(value).__name__}>'
+    name = type(value).__name__
+    return '<private>' if name.startswith('_') else f'<{name}>'
 
 
 if __name__ == '__main__':

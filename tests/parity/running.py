@@ -8,7 +8,8 @@ needs no kopf itself. The constants:
   ``start(implementation=1)``; upstream-upstream is the reference for upstream-ours and
   ours-upstream.
 * ``ALONE = True``: the objects are cluster-scoped, so the runs come one after another.
-* ``UNORDERED = True``: the order of calls and log lines is not defined in this scenario.
+* ``UNORDERED = True``: the order of calls and log lines is not defined in this scenario, nor the
+  number of equal log lines.
 * ``ALSO = ['plural', …]``: the other kinds whose objects are compared.
 """
 
@@ -48,6 +49,8 @@ REQUIREMENTS = HERE / 'upstream-requirements.txt'
 
 #: How many scenarios run at once. Each has two operators, but they mostly wait.
 PARALLEL_SCENARIOS = int(os.environ.get('KOPF_PARITY_PARALLEL', '4'))
+
+WRITES = ('create', 'update', 'patch', 'delete')
 
 #: Those who post events on their own.
 CLUSTER_COMPONENTS = ('default-scheduler', 'kwok', 'kwok-controller', 'taint-eviction-controller')
@@ -153,6 +156,10 @@ class Runner:
         for name in names:
             self._results[name] = self._scenarios.submit(self._run_scenario, name)
 
+    @property
+    def submitted(self) -> list[str]:
+        return list(self._results)
+
     def result(self, name: str) -> dict[str, Outcome]:
         """The outcomes of the scenario by the names of the sides; the first is the reference."""
         return self._results[name].result()
@@ -196,9 +203,15 @@ class Runner:
             except Exception:
                 failure = traceback.format_exc()
                 objects = collect_objects(world, scenario)
-            return outcome(world, scenario, objects, failure)
+            result = outcome(world, scenario, objects, failure)
+            result.writes = self._writes(user, world.namespace)
+            return result
         finally:
             world.close()
+
+    def _writes(self, user: str, namespace: str) -> int:
+        requests = self.plane.requests(user)
+        return sum(request.verb in WRITES for request in requests if request.namespace == namespace)
 
 
 def collect_objects(world: World, scenario: Scenario) -> dict[str, Any]:
@@ -235,7 +248,7 @@ def outcome(
     return Outcome(
         records=without_sentinels(clean(comparable_records(world.records(), unordered=unordered))),
         log=without_sentinels(
-            clean({key: sorted(lines) if unordered else lines for key, lines in log.items()})
+            clean({key: sorted(set(lines)) if unordered else lines for key, lines in log.items()})
         ),
         objects=without_sentinels(clean(objects)),
         events=sorted(clean(events), key=str),

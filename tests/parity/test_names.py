@@ -64,7 +64,9 @@ def problems_of(theirs: dict[str, Any], ours: dict[str, Any] | None) -> list[str
         return []
     if theirs['kind'] != ours['kind'] and {theirs['kind'], ours['kind']} != {'class', 'function'}:
         return [f'it is a {theirs["kind"]} there, but a {ours["kind"]} here']
-    problems = parameter_problems(theirs.get('parameters'), ours.get('parameters'))
+    problems = []
+    if not theirs.get('protocol'):
+        problems = parameter_problems(theirs.get('parameters'), ours.get('parameters'))
     for member, parameters in theirs.get('members', {}).items():
         if member not in ours.get('members', {}):
             problems.append(f'.{member}: missing')
@@ -79,34 +81,50 @@ def problems_of(theirs: dict[str, Any], ours: dict[str, Any] | None) -> list[str
 def parameter_problems(
     theirs: list[dict[str, Any]] | None, ours: list[dict[str, Any]] | None
 ) -> list[str]:
-    """A call that works there must work here; no signature here (as of native classes) accepts
-    everything.
-    """
+    """A call that works there must work here; no signature (as of native classes) accepts all."""
     if theirs is None or ours is None:
         return []
-    known = {parameter['name']: parameter for parameter in ours}
     kinds = {parameter['kind'] for parameter in ours}
-    problems = []
-    for parameter in theirs:
-        found = known.get(parameter['name'])
+    known = {parameter['name']: parameter for parameter in ours}
+    problems: list[str] = []
+    matched: set[str] = set()
+    for position, parameter in enumerate(theirs):
         if parameter['kind'] in VARIADIC:
             if parameter['kind'] not in kinds:
                 problems.append(f'no {parameter["kind"]} here')
-        elif found is None:
-            if not ('VAR_KEYWORD' in kinds and parameter['kind'] == 'KEYWORD_ONLY'):
+            continue
+        private = is_private(parameter['name'])
+        found = nth(ours, position) if private else known.get(parameter['name'])
+        if found is None:
+            if 'VAR_KEYWORD' not in kinds or parameter['kind'] != 'KEYWORD_ONLY':
                 problems.append(f'no parameter {parameter["name"]}')
-        elif found['kind'] != parameter['kind'] and not (
-            parameter['kind'] == 'KEYWORD_ONLY' and found['kind'] == 'POSITIONAL_OR_KEYWORD'
-        ):
-            problems.append(
-                f'{parameter["name"]} is {parameter["kind"]} there, but {found["kind"]} here'
-            )
-        elif found['default'] != parameter['default']:
+            continue
+        matched.add(found['name'])
+        if not private and not is_kind_compatible(parameter['kind'], found['kind']):
+            problems.append(f'{parameter["name"]} is {found["kind"]} here')
+        if found['default'] != parameter['default']:
             problems.append(
                 f'{parameter["name"]}={parameter["default"]} there, but {found["default"]} here'
             )
-    required = {p['name'] for p in ours if p['default'] is None and p['kind'] not in VARIADIC}
-    problems += [
-        f'{name} is required here' for name in sorted(required - {p['name'] for p in theirs})
-    ]
+    if not any(parameter['kind'] == 'VAR_POSITIONAL' for parameter in theirs):
+        problems += [
+            f'{parameter["name"]} is required here'
+            for parameter in ours
+            if parameter['default'] is None and parameter['kind'] not in VARIADIC
+            if parameter['name'] not in matched
+        ]
     return problems
+
+
+def is_private(name: str) -> bool:
+    """A name with two underscores cannot be used in calls: only its position counts."""
+    return '__' in name
+
+
+def nth(parameters: list[dict[str, Any]], position: int) -> dict[str, Any] | None:
+    positional = [item for item in parameters if item['kind'].startswith('POSITIONAL')]
+    return positional[position] if position < len(positional) else None
+
+
+def is_kind_compatible(theirs: str, ours: str) -> bool:
+    return theirs == ours or (theirs, ours) == ('KEYWORD_ONLY', 'POSITIONAL_OR_KEYWORD')

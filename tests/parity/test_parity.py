@@ -22,7 +22,7 @@ def runner(
     runner = Runner(plane, tmp_path_factory.mktemp('parity'))
     runner.submit(
         [
-            item.callspec.params['scenario']
+            str(item.callspec.params['scenario'])
             for item in request.session.items
             if isinstance(item, pytest.Function) and item.originalname == 'test_scenario'
         ]
@@ -40,6 +40,17 @@ def test_scenario(scenario: str, runner: Runner) -> None:
             pytest.fail(
                 f'{scenario}: {reference_side} against {side}:\n' + '\n'.join(found), pytrace=False
             )
+
+
+def test_no_more_writes_than_upstream(runner: Runner) -> None:
+    """Over all scenarios together, since what comes in one batch depends on the time."""
+    results = [runner.result(scenario) for scenario in runner.submitted]
+    totals = {
+        side: sum(result[side].writes for result in results if side in result)
+        for side in ('upstream', 'ours')
+    }
+    print('The requests that change something:', totals)
+    assert totals['ours'] <= totals['upstream'] * 1.02
 
 
 def test_the_deliberate_differences_name_existing_scenarios() -> None:

@@ -110,7 +110,7 @@ def test_peering_is_not_served_yet(runs: list[dict[str, Any]], args: list[str]) 
      "ModuleNotFoundError: No module named 'no_such_module' ({path}, line 2)"),
     ("import kopf\n\n1/0\n", "ZeroDivisionError: division by zero ({path}, line 3)"),
     ("def x(:\n", "SyntaxError: invalid syntax ({path}, line 1)"),
-    ("import kopf\nkopf.on.create()(print)\n",
+    ("import kopf\nkopf.on.create()(lambda **_: None)\n",
      "TypeError: Unspecific resource: no name is given. ({path}, line 2)"),
 ])
 def test_script_that_does_not_load(tmp_path: pathlib.Path, source: str, message: str) -> None:

@@ -8,6 +8,8 @@ import pathlib
 import time
 from collections.abc import Callable
 
+import pytest
+
 from cluster_client import wait_for
 from cluster_fixtures import ExampleObjects
 from controlplane import ControlPlane
@@ -155,6 +157,7 @@ def create_fn(**_):
     assert process.stop() == 0
 
 
+@pytest.mark.xfail(strict=True, reason='The stored state of large objects is not spilled yet.')
 def test_large_object_is_handled_and_deleted(
     operator: StartOperator, examples: ExampleObjects
 ) -> None:

@@ -57,6 +57,7 @@ def delete_fn(name, retry, **_):
 OBJECTS = 8
 KILLS = 10
 PREFIX = 'kopf.zalando.org/'
+HANDLED = f'{PREFIX}last-handled-configuration'
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_kills_at_random_moments(
         before = process.count('')
         wait_for(
             lambda: f'A sign of life in {process.tail()}',
-            lambda: process.count('') > before + 3 or done(objects, kept),
+            lambda: process.count('') > before + 3 or done(objects),
         )
         time.sleep(chance.uniform(0, 0.5))
         process.kill()
@@ -125,15 +126,14 @@ def is_settled(body: dict[str, Any]) -> bool:
         for key, value in body['metadata']['annotations'].items()
         if key.startswith(PREFIX)
     }
-    return (
-        f'"{body["spec"]["field"]}"' in annotations.pop(f'{PREFIX}last-handled-configuration')
-        and not annotations
-    )
+    return f'"{body["spec"]["field"]}"' in annotations.pop(HANDLED, '') and not annotations
 
 
-def done(objects: ExampleObjects, kept: list[str]) -> bool:
+def done(objects: ExampleObjects) -> bool:
     """Whether there is nothing left that a kill could interrupt."""
-    bodies = {body['metadata']['name']: body for body in objects.list()}
-    return set(bodies) == set(kept) and all(
-        'annotations' in body['metadata'] and is_settled(body) for body in bodies.values()
+    return all(
+        'deletionTimestamp' not in body['metadata']
+        and 'annotations' in body['metadata']
+        and is_settled(body)
+        for body in objects.list()
     )

@@ -16,14 +16,14 @@ use kube::config::{
     AuthInfo, Cluster, Context, InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedAuthInfo,
     NamedCluster, NamedContext,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 pub use vault::{Login, LoginError, Session, Vault};
 
 /// One endpoint and one identity to use there, as a login handler gives it.
 ///
 /// All parts are optional in the JSON, but either a `server` or `kubeconfig` is needed.
-#[derive(Clone, Default, PartialEq, Deserialize)]
+#[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct ConnectionInfo {
     /// Take everything from the kubeconfig of the environment, or else from the pod; this runs

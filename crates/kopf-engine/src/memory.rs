@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::invoke::FrontSlot;
@@ -15,6 +16,8 @@ pub(crate) struct ObjectMemory {
     pub fully_handled_once: bool,
     /// The newest version that was looked at or made by our own patch.
     pub version: Option<u64>,
+    /// What the finished handlers of an unfinished handling have seen; None when nothing is under way.
+    pub partly_handled: Option<Arc<Value>>,
     /// The front's own things for the object: the memo.
     pub front: Option<Arc<FrontSlot>>,
     pub throttle: Throttle,

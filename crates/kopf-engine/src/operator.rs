@@ -4,11 +4,13 @@
 //! their queue, until a stop is requested; then all of it backwards, and the cleanup handlers.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use kopf_reaction::{Activity, Handler, HandlerKind, ReactionSettings, Resource, ServedSelector};
+use regex_lite::Regex;
 use tokio::task::JoinSet;
 
 use crate::activities::{ActivityError, run_activity, target_of};
@@ -36,6 +38,8 @@ pub struct OperatorOptions {
     pub activities: Vec<Arc<Handler>>,
     /// Globs of namespaces to be served.
     pub namespaces: Vec<String>,
+    /// Regular expressions of namespaces to be served, each for the whole name.
+    pub namespace_expressions: Vec<String>,
     /// All namespaces, by one stream per kind.
     pub clusterwide: bool,
     /// Instead of a login.
@@ -65,8 +69,8 @@ impl From<FrontFailure> for OperatorError {
 pub async fn run(front: Arc<dyn Front>, options: OperatorOptions, stop: Stop) -> Result<(), OperatorError> {
     let clock = Clock::system();
     let log = Log::new(Arc::clone(&front) as Arc<dyn Sink>);
-    let activities = Arc::new(Activities { front, clock, log, handlers: options.activities.clone() });
-    activities.log.debug(TARGET, format!("Starting Kopf {}.", env!("CARGO_PKG_VERSION")));
+    let handlers = options.activities.clone();
+    let activities = Arc::new(Activities { front, clock, log, handlers, logins: AtomicU64::new(0) });
 
     let started = tokio::select! {
         biased;
@@ -112,12 +116,20 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
     front.connected(Services { poster, vault });
 
     let handlers: Arc<[Arc<Handler>]> = served_handlers(&configuration).into();
+    let expressions = options.namespace_expressions.iter().map(|expression| whole_name(expression));
+    let expressions = expressions.collect::<Result<Vec<Regex>, _>>()?;
+    let globs = options.namespaces.iter().cloned().map(NamespacePattern::Globs);
     let wanted = Wanted {
         selectors: handlers.iter().map(|handler| served_selector(handler)).collect(),
-        namespaces: options.namespaces.iter().cloned().map(NamespacePattern::Globs).collect(),
+        namespaces: expressions.iter().map(|_| NamespacePattern::Callback).chain(globs).collect(),
         clusterwide: options.clusterwide,
     };
-    let judge = Arc::new(FrontJudge { front: Arc::clone(front), handlers: Arc::clone(&handlers), log: log.clone() });
+    let judge = Arc::new(FrontJudge {
+        front: Arc::clone(front),
+        handlers: Arc::clone(&handlers),
+        expressions,
+        log: log.clone(),
+    });
     let (discovery, insights) = Discovery::new(api.clone(), settings, clock.clone(), log.clone(), wanted, judge);
     let schemas = discovery.schemas();
     tasks.spawn(discovery.run());
@@ -172,12 +184,19 @@ fn served_selector(handler: &Handler) -> ServedSelector {
     }
 }
 
+fn whole_name(expression: &str) -> Result<Regex, OperatorError> {
+    let invalid = |error| OperatorError::Configuration(format!("the namespace pattern {expression}: {error}"));
+    Regex::new(&format!("^(?:{expression})$")).map_err(invalid)
+}
+
 /// The activities of one operator; the login is one of them.
 struct Activities {
     front: Arc<dyn Front>,
     clock: Clock,
     log: Log,
     handlers: Vec<Arc<Handler>>,
+    /// How often it was logged in.
+    logins: AtomicU64,
 }
 
 type Results = Vec<(Arc<str>, serde_json::Value)>;
@@ -191,16 +210,26 @@ impl Activities {
 impl Login for Activities {
     fn login(&self) -> BoxFuture<'_, Result<Vec<ConnectionInfo>, String>> {
         Box::pin(async move {
+            let target = target_of(Activity::Authentication);
+            let first = self.logins.fetch_add(1, Ordering::Relaxed) == 0;
+            let title = if first { "Initial authentication" } else { "Re-authentication" };
+            self.log.info(target, format!("{title} has been initiated."));
             let results = self.run(Activity::Authentication).await.map_err(|error| error.to_string())?;
+            if results.is_empty() {
+                let reason = "no credentials were retrieved from the login handlers";
+                self.log.warn(target, format!("{title} has failed: {reason}."));
+            } else {
+                self.log.info(target, format!("{title} has finished."));
+            }
             let mut infos = Vec::with_capacity(results.len());
             for (id, result) in results {
                 match connection_of(&result) {
                     Ok(info) => infos.push(info),
                     // The text of the error could show a part of a secret: only the handler is named.
-                    Err(_) => self.log.error(
-                        target_of(Activity::Authentication),
-                        format!("The credentials of the login handler {id} cannot be understood."),
-                    ),
+                    Err(_) => {
+                        let text = format!("The credentials of the login handler {id} cannot be understood.");
+                        self.log.error(target, text);
+                    }
                 }
             }
             Ok(infos)
@@ -208,10 +237,12 @@ impl Login for Activities {
     }
 }
 
-/// Callbacks on resources, as the discovery asks for them.
+/// Callbacks on resources and patterns of namespaces, as the discovery asks for them.
 struct FrontJudge {
     front: Arc<dyn Front>,
     handlers: Arc<[Arc<Handler>]>,
+    /// They come first among the patterns.
+    expressions: Vec<Regex>,
     log: Log,
 }
 
@@ -230,7 +261,8 @@ impl Judge for FrontJudge {
         })
     }
 
-    fn namespace(&self, _: usize, _: String) -> BoxFuture<'_, bool> {
-        Box::pin(async { false })
+    fn namespace(&self, pattern: usize, name: String) -> BoxFuture<'_, bool> {
+        let matching = self.expressions.get(pattern).is_some_and(|expression| expression.is_match(&name));
+        Box::pin(async move { matching })
     }
 }

@@ -152,7 +152,8 @@ impl Reactor {
                 initial: memory.is_initial(),
                 consistent,
                 verbose: self.log.enabled(Level::Debug, OBJECTS),
-            }),
+            })
+            .remembering(memory.partly_handled.clone()),
             context: Arc::clone(&context),
             reference: Arc::clone(reference),
             wanted: None,
@@ -162,6 +163,7 @@ impl Reactor {
         let conclusion = driver.run().await?;
         let (wanted, transformations) = (driver.wanted.take(), driver.transformations);
         memory.fully_handled_once |= conclusion.fully_handled;
+        memory.partly_handled.clone_from(&conclusion.partly_handled);
         if event == Some(EventType::Deleted) {
             return Ok(Progressed { patched: None, delay: None });
         }

@@ -23,11 +23,31 @@ struct Config {
     #[serde(default)]
     activities: Vec<Arc<Handler>>,
     #[serde(default)]
-    namespaces: Vec<String>,
+    namespaces: Vec<NamespaceRule>,
     #[serde(default)]
     clusterwide: bool,
     #[serde(default)]
     levels: HashMap<String, i32>,
+}
+
+/// How the user has named namespaces.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NamespaceRule {
+    /// A name, or globs.
+    Globs(String),
+    /// A compiled regular expression.
+    Expression { regex: String },
+}
+
+impl NamespaceRule {
+    fn globs(&self) -> Option<String> {
+        if let Self::Globs(globs) = self { Some(globs.clone()) } else { None }
+    }
+
+    fn expression(&self) -> Option<String> {
+        if let Self::Expression { regex } = self { Some(regex.clone()) } else { None }
+    }
 }
 
 /// The parts of an event that the user decides on.
@@ -81,7 +101,8 @@ impl Operator {
         self.handle.set(runtime.handle().clone()).map_err(|_| misuse("the operator was started already"))?;
         let options = OperatorOptions {
             activities: self.config.activities.clone(),
-            namespaces: self.config.namespaces.clone(),
+            namespaces: self.config.namespaces.iter().filter_map(NamespaceRule::globs).collect(),
+            namespace_expressions: self.config.namespaces.iter().filter_map(NamespaceRule::expression).collect(),
             clusterwide: self.config.clusterwide,
             client: None,
         };

@@ -140,8 +140,7 @@ fn check_rest(life: &Life, world: &mut World) {
     assert_eq!(world.stored_essence(), Some(world.essence()), "{story}");
     assert_eq!(world.progress_left(), Vec::<String>::new(), "{story}");
     let deleting = [Kind::Delete, Kind::All, Kind::ParentOfAll];
-    let must_be_held =
-        life.plans.iter().any(|plan| deleting.contains(&plan.kind) && is_interested(plan, world));
+    let must_be_held = life.plans.iter().any(|plan| deleting.contains(&plan.kind) && is_interested(plan, world));
     assert_eq!(world.object.is_held(), must_be_held, "{story}");
 
     let before: Value = world.object.value().clone();

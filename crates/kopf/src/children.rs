@@ -35,7 +35,7 @@ use crate::{Call, Result, call::AnyCall};
 ///     }
 ///     Ok(())
 /// }
-/// # kopf::Operator::new().on(kopf::create("fleets"), build);
+/// # let _: kopf::Operator = kopf::Operator::new().on(kopf::create("fleets"), build);
 /// ```
 pub struct Children<S = ()> {
     scope: SubhandlerScope,

@@ -19,7 +19,7 @@ use crate::{Call, Result};
 ///     events.normal("Scheduled", "The backup is scheduled.");
 ///     Ok(())
 /// }
-/// # kopf::Operator::new().on(kopf::create("kopfexamples"), create);
+/// # let _: kopf::Operator = kopf::Operator::new().on(kopf::create("kopfexamples"), create);
 /// ```
 #[derive(Clone, Default)]
 pub struct Events {

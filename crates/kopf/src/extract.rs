@@ -42,7 +42,7 @@ pub use state::{FromRef, State};
 ///     println!("{} has a new object", team.0);
 ///     Ok(())
 /// }
-/// # kopf::Operator::new().on(kopf::create("kopfexamples"), create);
+/// # let _: kopf::Operator = kopf::Operator::new().on(kopf::create("kopfexamples"), create);
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a parameter of this handler",

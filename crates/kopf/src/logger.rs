@@ -23,7 +23,7 @@ use crate::logging;
 /// async fn create(meta: Meta, logger: Logger) {
 ///     logger.info(format_args!("{} was created.", meta.name()));
 /// }
-/// # kopf::Operator::new().on(kopf::create("kopfexamples"), create);
+/// # let _: kopf::Operator = kopf::Operator::new().on(kopf::create("kopfexamples"), create);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Logger {

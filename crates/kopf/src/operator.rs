@@ -207,6 +207,7 @@ impl ReadyOperator {
             namespaces: options.namespaces,
             clusterwide: options.clusterwide,
             client: options.client,
+            ..OperatorOptions::default()
         };
         let ended = kopf_engine::run(Arc::new(front), options, stop).await;
         if let Some(stopping) = stopping {

@@ -7,12 +7,11 @@ sentinel()
 
 
 def last_first(handlers, *, state, body, **kwargs):
-    names = [handler.id for handler in handlers]
-    if body['metadata']['name'] == 'obj':
+    if handlers and body['metadata']['name'] == 'obj':
         record(
             'last_first',
             {'name': 'obj'},
-            handlers=names,
+            handlers=[handler.id for handler in handlers],
             retries=[state[handler.id].retries for handler in handlers],
         )
     return handlers[-1:]

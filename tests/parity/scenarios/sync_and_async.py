@@ -31,7 +31,6 @@ async def async_fn(**kwargs):
         main=threading.current_thread() is threading.main_thread(),
         var=var.get(),
     )
-    var.set('by async')
 
 
 class Owner:

@@ -119,7 +119,8 @@ mod tests {
     #[test]
     fn agreements() {
         use DefinitionStage::{Established, Pending, Terminating};
-        let cases: &[(DefinitionStage, &[(&str, bool)], &[&str], bool)] = &[
+        type Case<'a> = (DefinitionStage, &'a [(&'a str, bool)], &'a [&'a str], bool);
+        let cases: &[Case<'_>] = &[
             (Established, &[("v1", true)], &["v1"], true),
             (Established, &[("v1", true)], &[], false),
             (Established, &[("v1", true), ("v2", true)], &["v1"], false),

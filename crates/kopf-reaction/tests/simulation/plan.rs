@@ -241,7 +241,8 @@ pub fn declare_all(
         handlers.push(declare(number * 10 + position, &id, full));
     }
     if matches!(plan.kind, Kind::Parent | Kind::ParentOfAll) {
-        let child = |position: usize, id: String| declare(1000 + number * 10 + position, &id, Value::Object(Map::new()));
+        let child =
+            |position: usize, id: String| declare(1000 + number * 10 + position, &id, Value::Object(Map::new()));
         let both = vec![child(0, format!("{id}/a")), child(1, format!("{id}/b"))];
         children.insert(id.as_str().into(), both);
         children.insert(format!("{id}/b").into(), vec![child(2, format!("{id}/b/deep"))]);
@@ -264,9 +265,11 @@ pub fn settings(life: &Life) -> ReactionSettings {
         0 => (ProgressStorage::default(), DiffBaseStorage::default()),
         1 => (annotations("my.example.com", true), DiffBaseStorage::default()),
         2 => (status, DiffBaseStorage::Status { field: FieldPath::parse("status.mine.last"), ignored_fields: vec![] }),
-        3 => (ProgressStorage::Multi { storages: vec![annotations("my.example.com", false), status] }, DiffBaseStorage::default()),
+        3 => (
+            ProgressStorage::Multi { storages: vec![annotations("my.example.com", false), status] },
+            DiffBaseStorage::default(),
+        ),
         _ => (ProgressStorage::Front, DiffBaseStorage::Front),
     };
     ReactionSettings { progress, diffbase, lifecycle: life.lifecycle, default_backoff: 10.0, ..Default::default() }
 }
-

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use kopf_object::{Body, FieldPath};
 use kopf_reaction::{
     Ask, CallError, CallOutcome, CallRequest, Conclusion, Cycle, CycleInput, DiffBaseStorage, EventType, Handler,
-    HandlerKind, HandlerSet, ReactionSettings, Reason, Reply, Round, Scene, Severity, Step, StorageOperation, SubStep,
+    HandlerKind, HandlerSet, ReactionSettings, Reason, Reply, Round, Scene, Step, StorageOperation, SubStep,
 };
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ pub struct World {
     pub ledger: Ledger,
     /// How many patches had anything in them.
     pub patches: usize,
-    /// What was said to people, debugging aside.
+    /// What was said to people.
     pub told: Vec<String>,
     /// What the storages of the user keep, if there are such.
     database: Database,
@@ -289,7 +289,7 @@ impl World {
             settings: Arc::clone(&self.settings),
             initial: self.operator.listed && !self.operator.fully_handled,
             consistent,
-            verbose: true,
+            verbose: false,
         };
         Cycle::new(input).remembering(self.operator.partly_handled.clone())
     }
@@ -329,9 +329,9 @@ impl World {
             self.note_finished(round, &scene, &self.handlers.owned, &mut draft);
         }
         let notes = cycle.take_notes();
-        self.told.extend(notes.iter().filter(|note| note.severity > Severity::Debug).map(|note| note.text.clone()));
-        let texts: Vec<&str> = notes.iter().map(|note| note.text.as_str()).collect();
-        self.log.push(format!("  {:?}, {texts:#?}\n  {}", scene.cause, conclusion.patch.as_value()));
+        let texts = notes.into_iter().filter(|note| !note.local).map(|note| note.text).collect::<Vec<_>>();
+        self.log.push(format!("  {:?}: {}\n    {}", scene.cause, conclusion.patch.as_value(), texts.join("\n    ")));
+        self.told.extend(texts);
         match fate {
             Fate::Refused => After::Again,
             Fate::KilledBeforePatch => {
@@ -348,7 +348,8 @@ impl World {
         for (id, result) in &conclusion.results {
             patch.set(&FieldPath::from(["status", id]), result.clone());
         }
-        let is_empty = conclusion.patch.is_empty() && conclusion.operations.is_empty() && conclusion.finalizer.is_none();
+        let is_empty =
+            conclusion.patch.is_empty() && conclusion.operations.is_empty() && conclusion.finalizer.is_none();
         self.patches += usize::from(!is_empty);
         self.object.merge(&patch);
         self.store(&conclusion);
