@@ -5,7 +5,7 @@ until then, the classes keep what they are configured with, and refuse to be sta
 """
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -80,6 +80,14 @@ class WebhookServer(_Endpoint):
         self.verify_cadata = verify_cadata
         self.file_check_interval = file_check_interval
 
+    @staticmethod
+    def build_certificate(
+            hostnames: Collection[str],
+            password: str | None = None,
+    ) -> tuple[bytes, bytes]:
+        """A self-signed certificate and its private key, both in PEM."""
+        raise NotImplementedError("Certificates of webhooks are not made yet.")
+
 
 class WebhookK3dServer(WebhookServer):
     """A local server for K3d and K3s clusters."""
@@ -99,7 +107,16 @@ class WebhookDockerDesktopServer(WebhookServer):
     DEFAULT_HOST = 'host.docker.internal'
 
 
-class WebhookAutoServer(WebhookServer):
+class ClusterDetector:
+    """Finds out which local cluster the operator is connected to."""
+
+    @staticmethod
+    async def guess_host() -> str | None:
+        """The host name under which the cluster sees this machine, if it is a known cluster."""
+        raise NotImplementedError("Admission webhooks are not served yet.")
+
+
+class WebhookAutoServer(ClusterDetector, WebhookServer):
     """A local server whose host name is guessed from the cluster."""
 
 
@@ -124,7 +141,7 @@ class WebhookNgrokTunnel(_Endpoint):
         self.binary = binary
 
 
-class WebhookAutoTunnel(_Endpoint):
+class WebhookAutoTunnel(ClusterDetector, _Endpoint):
     """A local server if the cluster is known, or a tunnel to it if not."""
 
     def __init__(

@@ -116,6 +116,13 @@ def test_extras(caplog: pytest.LogCaptureFixture) -> None:
     assert two.k8s_skip is True  # type: ignore
 
 
+def test_callers_are_those_of_users(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(0)
+    LOGGER.info("x")
+    kopf.LocalObjectLogger(body=BODY, settings=kopf.OperatorSettings()).info("y")
+    assert [record.filename for record in caplog.records] == ['test_logging.py'] * 2
+
+
 def test_terse_logger() -> None:
     logger = TerseObjectLogger(body=BODY, settings=kopf.OperatorSettings())
     logger.logger.setLevel(logging.INFO)

@@ -123,6 +123,27 @@ def test_signals(number: int, caplog: pytest.LogCaptureFixture) -> None:
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
+def test_repeated_signals_are_one(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level('INFO')
+
+    async def main() -> Any:
+        operator, task = await start()
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await wait(task)
+        return operator.stop_reasons
+    assert asyncio.run(main()) == ['Signal SIGTERM']
+
+
+def test_no_way_to_log_in_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        _, task = await start(stop_flag=(flag := asyncio.Event()))
+        flag.set()
+        await wait(task)
+    asyncio.run(main())
+    assert any('no way to log in' in message for message in caplog.messages)
+
+
 def test_cancellation_is_graceful() -> None:
     async def main() -> Any:
         operator, task = await start()

@@ -209,6 +209,27 @@ def test_filters_of_children(run_operator: Any) -> None:
     assert answer == ('answer', [True])
 
 
+def test_filters_of_children_see_the_field_of_the_parent(run_operator: Any) -> None:
+    seen: list[Any] = []
+
+    @kopf.on.field('kopfexamples', id='p', field='spec.x')
+    async def parent(**_: Any) -> None:
+        kopf.subhandler(id='c', when=lambda old, new, diff, **_: bool(
+            seen.append((old, new, diff))))(one)
+
+    async def scenario(operator: Operator) -> Any:
+        job = await start(operator, old=1, new=2, diff=[['change', [], 1, 2]])
+        [declaration], _, token = await job.get_round()
+        answer = await operator.ask('FILTERS', cycle=job.cycle, questions=[
+            (declaration['index'], 'when', None)])
+        operator.push('SUB_DONE', token=token, done=True)
+        await job.get_answer()
+        return answer
+
+    assert run_operator(scenario) == ('answer', [False])
+    assert seen == [(1, 2, (('change', (), 1, 2),))]
+
+
 def test_lifecycle_of_children(run_operator: Any) -> None:
     def last(handlers: Any, **_: Any) -> Any:
         return handlers[-1:]
