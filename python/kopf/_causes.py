@@ -207,12 +207,12 @@ class CycleContext:
                     type=cycle.type, event=event, **self._get_common(self.local_logger))
             return self._watching
         source = job if job is not None else cycle
-        diff = _decode(source.diff)
+        diff = source.diff
         return ChangingCause(
             reason=Reason(cycle.reason or 'noop'),
             old=_decode(source.old),
             new=_decode(source.new),
-            diff=Diff._from_json(diff) if diff else EMPTY,
+            diff=Diff._from_json(diff) if diff is not None else EMPTY,
             **self._get_common(self.logger),
         )
 

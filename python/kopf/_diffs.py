@@ -63,19 +63,36 @@ class DiffItem(NamedTuple):
 
 
 class Diff(Sequence[DiffItem]):
-    """All changed fields; equal to a plain tuple or list of the same items."""
+    """All changed fields; equal to a plain tuple or list of the same items.
 
-    __slots__ = ('_items',)
+    Most handlers do not look into it: that of a cause is decoded only if somebody does.
+    """
+
+    __slots__ = ('_decoded', '_json')
 
     def __init__(self, items: Iterable[Any], /) -> None:
-        self._items = tuple(
+        self._json: bytes | None = None
+        self._decoded: tuple[DiffItem, ...] = tuple(
             DiffItem(DiffOperation(operation), field, old, new)
             for operation, field, old, new in items
         )
 
     @classmethod
-    def _from_json(cls, items: Iterable[Any], /) -> Diff:
-        return cls((operation, tuple(field), old, new) for operation, field, old, new in items)
+    def _from_json(cls, content: bytes, /) -> Diff:
+        diff = cls(())
+        diff._json = content
+        return diff
+
+    @property
+    def _items(self) -> tuple[DiffItem, ...]:
+        if self._json is not None:
+            import json
+            self._decoded = tuple(
+                DiffItem(DiffOperation(operation), tuple(field), old, new)
+                for operation, field, old, new in json.loads(self._json)
+            )
+            self._json = None
+        return self._decoded
 
     def __hash__(self) -> int:
         return hash(self._items)

@@ -56,10 +56,12 @@ class ObjectLogger(logging.LoggerAdapter):
 class LocalObjectLogger(ObjectLogger):
     """The logger of one object whose messages are never posted as events."""
 
-    def log(self, level: int, msg: Any, *args: Any, **kwargs: Any) -> None:
-        kwargs['extra'] = {**(kwargs.get('extra') or {}), 'k8s_skip': True}
-        kwargs['stacklevel'] = kwargs.get('stacklevel', 1) + 1  # not counting this method
-        super().log(level, msg, *args, **kwargs)
+    def process(
+            self, msg: Any, kwargs: MutableMapping[str, Any],
+    ) -> tuple[Any, MutableMapping[str, Any]]:
+        msg, kwargs = super().process(msg, kwargs)
+        kwargs['extra']['k8s_skip'] = True
+        return msg, kwargs
 
 
 class TerseObjectLogger(LocalObjectLogger):

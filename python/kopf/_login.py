@@ -118,7 +118,7 @@ async def login_via_async_client(
         header = await header
     scheme, token = _split_header(header)
     return ConnectionInfo(
-        server=config.host,
+        server=config.host or '',
         ca_path=config.ssl_ca_cert,
         insecure=not config.verify_ssl,
         username=config.username or None,

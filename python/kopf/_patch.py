@@ -24,20 +24,18 @@ JSONPatch = list[JSONPatchItem]
 class MetaPatch(MutableMappingView):
     """The changes of `metadata`."""
 
-    __slots__ = ('_annotations', '_labels')
+    __slots__ = ()
 
     def __init__(self, src: Patch, /) -> None:
         super().__init__(src, ('metadata',))
-        self._labels = MutableMappingView(src, ('metadata', 'labels'))
-        self._annotations = MutableMappingView(src, ('metadata', 'annotations'))
 
     @property
     def labels(self) -> MutableMappingView:
-        return self._labels
+        return MutableMappingView(self._src, ('metadata', 'labels'))
 
     @property
     def annotations(self) -> MutableMappingView:
-        return self._annotations
+        return MutableMappingView(self._src, ('metadata', 'annotations'))
 
 
 class SpecPatch(MutableMappingView):
@@ -71,9 +69,6 @@ class Patch(dict[str, Any]):
         super().__init__(src if src is not None else {})
         self._original = body
         self._fns: list[PatchFn] = [*(src.fns if isinstance(src, Patch) else ()), *fns]
-        self._meta = MetaPatch(self)
-        self._spec = SpecPatch(self)
-        self._status = StatusPatch(self)
 
     def __repr__(self) -> str:
         parts: list[str] = []
@@ -96,27 +91,27 @@ class Patch(dict[str, Any]):
 
     @property
     def metadata(self) -> MetaPatch:
-        return self._meta
+        return MetaPatch(self)
 
     @property
     def meta(self) -> MetaPatch:
-        return self._meta
+        return MetaPatch(self)
 
     @property
     def spec(self) -> SpecPatch:
-        return self._spec
+        return SpecPatch(self)
 
     @property
     def status(self) -> StatusPatch:
-        return self._status
+        return StatusPatch(self)
 
     @property
     def labels(self) -> MutableMappingView:
-        return self._meta.labels
+        return self.meta.labels
 
     @property
     def annotations(self) -> MutableMappingView:
-        return self._meta.annotations
+        return self.meta.annotations
 
     def as_json_patch(self, body: Body | RawBody | None = None) -> JSONPatch:
         """The operations that bring all of these changes to the body (or to the original one)."""

@@ -5,7 +5,9 @@ import asyncio
 import enum
 import threading
 from collections.abc import Awaitable, Generator
-from typing import Any, NoReturn
+from typing import Any, Generic, NoReturn, TypeVar
+
+ReasonT = TypeVar('ReasonT', bound=enum.Flag)
 
 
 class DaemonStoppingReason(enum.Flag):
@@ -29,8 +31,8 @@ class DaemonStopper:
         self.reason: DaemonStoppingReason | None = None
         self.sync_event = threading.Event()
         self.async_event = asyncio.Event()
-        self.sync_waiter = SyncDaemonStopperChecker(self)
-        self.async_waiter = AsyncDaemonStopperChecker(self)
+        self.sync_waiter: SyncDaemonStopperChecker = SyncFlagWaiter(self)
+        self.async_waiter: AsyncDaemonStopperChecker = AsyncFlagWaiter(self)
 
     def __repr__(self) -> str:
         return f'<{type(self).__name__}: {self.is_set()}, reason={self.reason}>'
@@ -49,7 +51,7 @@ class DaemonStopper:
         self.async_event.set()
 
 
-class DaemonStopped:
+class FlagWaiter(Generic[ReasonT]):
     """The side of daemons: whether to stop, and why."""
 
     def __init__(self, setter: DaemonStopper) -> None:
@@ -76,35 +78,43 @@ class DaemonStopped:
                                   "Use `await stopped.wait()`.")
 
 
-class SyncDaemonStopperChecker(DaemonStopped):
+class SyncFlagWaiter(FlagWaiter[ReasonT], Generic[ReasonT]):
     """`stopped` of daemons in threads."""
 
-    def wait(self, timeout: float | None = None) -> SyncDaemonStopperChecker:
+    def wait(self, timeout: float | None = None) -> SyncFlagWaiter[ReasonT]:
         self._setter.sync_event.wait(timeout=timeout)
         return self
 
 
-class AsyncDaemonStopperChecker(DaemonStopped):
+class AsyncFlagWaiter(FlagWaiter[ReasonT], Generic[ReasonT]):
     """`stopped` of daemons in tasks: `await stopped.wait(10)`."""
 
-    def wait(self, timeout: float | None = None) -> AsyncDaemonStopperPromise:
-        return AsyncDaemonStopperPromise(self, timeout)
+    def wait(self, timeout: float | None = None) -> AsyncFlagPromise[ReasonT]:
+        return AsyncFlagPromise(self, timeout)
 
 
-class AsyncDaemonStopperPromise(DaemonStopped, Awaitable[AsyncDaemonStopperChecker]):
+class AsyncFlagPromise(
+        FlagWaiter[ReasonT], Awaitable[AsyncFlagWaiter[ReasonT]], Generic[ReasonT]):
     """A flag that is being waited for."""
 
-    def __init__(self, waiter: AsyncDaemonStopperChecker, timeout: float | None) -> None:
+    def __init__(self, waiter: AsyncFlagWaiter[ReasonT], timeout: float | None) -> None:
         super().__init__(waiter._setter)
         self._waiter = waiter
         self._timeout = timeout
 
-    def __await__(self) -> Generator[Any, None, AsyncDaemonStopperChecker]:  # type: ignore[override]
+    def __await__(  # type: ignore[override]
+            self,
+    ) -> Generator[Any, None, AsyncFlagWaiter[ReasonT]]:
         return self._wait().__await__()
 
-    async def _wait(self) -> AsyncDaemonStopperChecker:
+    async def _wait(self) -> AsyncFlagWaiter[ReasonT]:
         try:
             await asyncio.wait_for(self._setter.async_event.wait(), timeout=self._timeout)
         except asyncio.TimeoutError:
             pass
         return self._waiter
+
+
+DaemonStopped = FlagWaiter[DaemonStoppingReason]
+SyncDaemonStopperChecker = SyncFlagWaiter[DaemonStoppingReason]
+AsyncDaemonStopperChecker = AsyncFlagWaiter[DaemonStoppingReason]

@@ -26,7 +26,7 @@ class MappingView(Mapping[Any, Any]):
 
     def __init__(self, src: Any, path: FieldSpec = None, /) -> None:
         self._src = src
-        self._path = parse_field(path)
+        self._path = path if type(path) is tuple else parse_field(path)
 
     def _get(self) -> Mapping[Any, Any]:
         value = self._src

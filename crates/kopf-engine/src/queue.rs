@@ -5,9 +5,12 @@
 //! per object by a limit, the listed objects by being held as bytes.
 
 use std::collections::{HashMap, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt;
 use kopf_object::{Body, ObjectHead};
 use kopf_reaction::EventType;
 use tokio::sync::{Notify, watch};
@@ -23,6 +26,9 @@ const TARGET: &str = "kopf.engine.queue";
 /// Workers at the same time, where the settings set no limit. Most of a worker's time is waiting for the API,
 /// of which only so many requests are in flight at once; handlers that take long need some more.
 const WORKERS: usize = 64;
+
+/// How long an object rests if its worker has crashed, which would be a bug of ours.
+const REST_AFTER_A_CRASH: Duration = Duration::from_secs(60);
 
 /// News that wait for one object, where all of them have to be shown to the spies.
 const NEWS_AT_MOST: usize = 512;
@@ -210,7 +216,7 @@ impl Queue {
     }
 
     /// Gives the running turns some time to come to their ends; no new ones are given.
-    pub async fn close(&self, patience: std::time::Duration) {
+    pub async fn close(&self, patience: Duration) {
         let deadline = self.inner.clock.instant() + patience;
         self.inner.state().phase = QueuePhase::Closing;
         let depleted = async {
@@ -245,10 +251,12 @@ impl Queue {
     /// One worker: one turn of one object.
     async fn work(self, ready: Ready, kind: Arc<ServedKind>, mut memory: Box<ObjectMemory>, turn: Turn) {
         let mut killed = self.inner.killed.subscribe();
+        let (body, until) = (turn.body.clone(), self.inner.clock.instant() + REST_AFTER_A_CRASH);
+        let reacting = AssertUnwindSafe(self.inner.reactor.react(&kind, &ready.uid, &mut memory, turn));
         let after = tokio::select! {
             biased;
             _ = killed.wait_for(|killed| *killed) => After::Forget,
-            after = self.inner.reactor.react(&kind, &ready.uid, &mut memory, turn) => after,
+            after = reacting.catch_unwind() => after.unwrap_or(After::Throttled { until, body }),
         };
         let mut state = self.inner.state();
         state.running -= 1;
@@ -280,9 +288,7 @@ impl Queue {
             After::Rest => entry.held = None,
             After::Wake { delay, body } => {
                 entry.held = Some(body);
-                if entry.news.iter().all(|news| news.outdated) {
-                    entry.timer = Some(self.wake_up(&ready, self.inner.clock.instant() + delay));
-                }
+                entry.timer = Some(self.wake_up(&ready, self.inner.clock.instant() + delay));
             }
             After::Throttled { until, body } => {
                 entry.held = Some(body);
@@ -291,7 +297,9 @@ impl Queue {
             }
             After::Unchanged | After::Forget => {}
         }
-        if entry.phase == Phase::Idle && !entry.news.is_empty() {
+        // The time of a pending body may have come while its old news were looked at.
+        let is_due = entry.held.is_some() && entry.timer.is_none();
+        if entry.phase == Phase::Idle && (is_due || !entry.news.is_empty()) {
             entry.phase = Phase::Ready;
             state.live.push_back(ready);
         }

@@ -90,10 +90,9 @@ impl Reactor {
             memory.saw(version_number(body.resource_version()));
         }
         for _ in 0..CYCLES_IN_A_ROW {
-            let deleted = event == Some(EventType::Deleted);
             match self.cycle(kind, uid, memory, &reference, body.clone(), event, !outdated).await {
                 Err(failure) => return self.throttle(memory, &reference, body, failure),
-                Ok(_) if deleted => return After::Forget,
+                Ok(Progressed { gone: true, .. }) => return After::Forget,
                 Ok(Progressed { patched: None, delay, .. }) => {
                     memory.throttle = Throttle::Off;
                     return match delay {
@@ -165,7 +164,7 @@ impl Reactor {
         memory.fully_handled_once |= conclusion.fully_handled;
         memory.partly_handled.clone_from(&conclusion.partly_handled);
         if event == Some(EventType::Deleted) {
-            return Ok(Progressed { patched: None, delay: None });
+            return Ok(Progressed { patched: None, delay: None, gone: true });
         }
         self.conclude(kind, &context, reference, &body, conclusion, wanted, transformations).await
     }
@@ -203,11 +202,11 @@ impl Reactor {
                 {
                     self.debug(reference, format!("Sleeping for {seconds} seconds for the delayed handlers."));
                 }
-                Ok(Progressed { patched: None, delay })
+                Ok(Progressed { patched: None, delay, gone: false })
             }
             Applied::Gone => {
                 self.debug(reference, "Patching was skipped: the object does not exist anymore.".to_owned());
-                Ok(Progressed { patched: None, delay: None })
+                Ok(Progressed { patched: None, delay: None, gone: true })
             }
             Applied::Patched { body, inconsistencies, refusals } => {
                 for refusal in refusals {
@@ -217,7 +216,7 @@ impl Reactor {
                     let text = format!("Merge-patching finished with inconsistencies: {}", diff_text(&inconsistencies));
                     self.say(reference, Level::Warning, text);
                 }
-                Ok(Progressed { patched: Some(body), delay })
+                Ok(Progressed { patched: Some(body), delay, gone: false })
             }
         }
     }
@@ -308,6 +307,8 @@ struct Progressed {
     /// The newest body, if anything was patched.
     patched: Option<Body>,
     delay: Option<f64>,
+    /// The object turned out to be not there any more.
+    gone: bool,
 }
 
 /// Why a cycle could not be brought to its end.

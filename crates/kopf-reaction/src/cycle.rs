@@ -14,7 +14,8 @@ use crate::cause::{Facts, purpose_title};
 use crate::storage::Corruption;
 use crate::{
     Answers, CallOutcome, CallRequest, ErrorsMode, FilterDepth, FilterQuestion, Handler, HandlerSet, Lifecycle, Note,
-    ReactionSettings, Reason, Round, RoundStep, Scene, StorageOperation, SubRound, detect, diff_repr, python_repr, select,
+    ReactionSettings, Reason, Round, RoundStep, Scene, StorageOperation, SubRound, detect, diff_repr, python_repr,
+    select,
 };
 
 /// How a body has come.
@@ -313,8 +314,7 @@ impl Cycle {
             initial: self.input.initial,
         });
         let body = body.clone();
-        self.scene =
-            Some(Arc::new(Scene { body, event: self.input.event, cause, old, new, diff, deletion_ongoing }));
+        self.scene = Some(Arc::new(Scene { body, event: self.input.event, cause, old, new, diff, deletion_ongoing }));
         self.corruptions = corruptions;
     }
 
@@ -491,7 +491,9 @@ impl Cycle {
             let purged = self.superseded.iter().map(|id| StorageOperation::Purge { id: Arc::clone(id) });
             self.operations.extend(purged);
         }
-        self.debug(|| Note::debug(format!("{} is in progress: {}", capitalized(title), python_repr(scene.body.value()))));
+        self.debug(|| {
+            Note::debug(format!("{} is in progress: {}", capitalized(title), python_repr(scene.body.value())))
+        });
         if !scene.diff.is_empty() && scene.old.is_some() && scene.new.is_some() {
             self.debug(|| Note::debug(format!("{} diff: {}", capitalized(title), diff_repr(&scene.diff))));
         }

@@ -67,7 +67,9 @@ pub enum FilterSlot {
     Label(String),
     Annotation(String),
     /// The callback on the field's value: of now, or of before.
-    Value { before: bool },
+    Value {
+        before: bool,
+    },
     Old,
     New,
     When,
@@ -252,7 +254,8 @@ mod tests {
 
     fn check(declaration: Value, body: &Value, change: Option<(Value, Value)>, depth: FilterDepth, expected: bool) {
         let handler = handler(declaration.clone());
-        let change = change.as_ref().map(|(old, new)| ((!old.is_null()).then_some(old), (!new.is_null()).then_some(new)));
+        let change =
+            change.as_ref().map(|(old, new)| ((!old.is_null()).then_some(old), (!new.is_null()).then_some(new)));
         let selected = select(&[handler], Subject { body, change }, depth, &Answers::default()).unwrap();
         assert_eq!(!selected.is_empty(), expected, "{declaration} on {body} {change:?} {depth:?}");
     }
@@ -319,7 +322,9 @@ mod tests {
         let refused = handler(json!({"labels": {"a": {"absent": true}}, "when": true}));
         assert!(select(&[refused], subject, FilterDepth::Full, &Answers::default()).unwrap().is_empty());
 
-        let asking = handler(json!({"labels": {"a": {"callback": true}}, "field": ["spec", "size"], "value": {"callback": true}, "when": true}));
+        let asking = handler(
+            json!({"labels": {"a": {"callback": true}}, "field": ["spec", "size"], "value": {"callback": true}, "when": true}),
+        );
         let mut answers = Answers::default();
         let mut asked = Vec::new();
         loop {

@@ -37,6 +37,6 @@ pub use resource::*;
 pub use round::{CallRequest, Counts, Round, RoundStep};
 pub use scene::{HandlerSet, ReactionSettings, Scene};
 pub use selector::*;
-pub use subround::{SubConclusion, SubRound, SubStep};
 pub use storage::{DiffBaseStorage, ProgressStorage, StorageOperation};
+pub use subround::{SubConclusion, SubRound, SubStep};
 pub use text::{diff_repr, python_repr};

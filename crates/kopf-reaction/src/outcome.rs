@@ -91,15 +91,12 @@ pub(crate) fn settle(
     let runtime = state.runtime(now);
     let final_with = |error: Option<String>| Outcome { is_final: true, error, ..Outcome::default() };
     let retried = |error: String, delay: Option<f64>| Outcome { error: Some(error), delay, ..Outcome::default() };
-    let would_time_out = |delay: f64| {
-        handler.timeout.as_ref().filter(|timeout| runtime.as_secs_f64() + delay >= timeout.as_f64())
-    };
+    let would_time_out =
+        |delay: f64| handler.timeout.as_ref().filter(|timeout| runtime.as_secs_f64() + delay >= timeout.as_f64());
     let would_exceed = handler.retries.filter(|retries| state.retries.saturating_add(1) >= *retries);
 
     let (mut outcome, note) = match call.result {
-        Ok(result) => {
-            (Outcome { result, ..final_with(None) }, Note::info(format!("{title} succeeded.")))
-        }
+        Ok(result) => (Outcome { result, ..final_with(None) }, Note::info(format!("{title} succeeded."))),
         Err(CallError::ChildrenRetry { delay }) => {
             let note = Note::debug(format!("{title} has unfinished sub-handlers. Will retry soon."));
             // The text that kopf 1.45 stores for such retries.
@@ -194,8 +191,16 @@ mod tests {
         let three_retries = |handler: &mut Handler| handler.retries = Some(3);
         let short = |handler: &mut Handler| handler.timeout = Some(Seconds::new(15.0));
         check(nothing, temporary(5.0), (false, Some(5.0), Error, "Handler 'fn' failed temporarily: boo"));
-        check(three_retries, temporary(5.0), (true, None, Error, "Handler 'fn' failed temporarily but will exceed 3 retries: boo"));
-        check(short, temporary(5.0), (true, None, Error, "Handler 'fn' failed temporarily but will time out after 15 seconds: boo"));
+        check(
+            three_retries,
+            temporary(5.0),
+            (true, None, Error, "Handler 'fn' failed temporarily but will exceed 3 retries: boo"),
+        );
+        check(
+            short,
+            temporary(5.0),
+            (true, None, Error, "Handler 'fn' failed temporarily but will time out after 15 seconds: boo"),
+        );
         check(short, temporary(4.0), (false, Some(4.0), Error, "Handler 'fn' failed temporarily: boo"));
         check(
             nothing,
@@ -211,12 +216,22 @@ mod tests {
         check(
             three_retries,
             arbitrary(),
-            (true, None, Error, "Handler 'fn' failed with an exception and will stop now (it would exceed 3 retries on the next attempt): boo"),
+            (
+                true,
+                None,
+                Error,
+                "Handler 'fn' failed with an exception and will stop now (it would exceed 3 retries on the next attempt): boo",
+            ),
         );
         check(
             short,
             arbitrary(),
-            (true, None, Error, "Handler 'fn' failed with an exception and will stop now (it would time out in 15 seconds on the next attempt): boo"),
+            (
+                true,
+                None,
+                Error,
+                "Handler 'fn' failed with an exception and will stop now (it would time out in 15 seconds on the next attempt): boo",
+            ),
         );
         check(
             |handler| handler.errors = Some(ErrorsMode::Permanent),
@@ -229,7 +244,9 @@ mod tests {
             (true, None, Error, "Handler 'fn' failed with an exception and will ignore it: boo"),
         );
         check(
-            |handler| handler.backoff = Some(Backoff::Exponential { initial: 1.0, factor: 2.0, max: None, jitter: None }),
+            |handler| {
+                handler.backoff = Some(Backoff::Exponential { initial: 1.0, factor: 2.0, max: None, jitter: None })
+            },
             arbitrary(),
             (false, Some(4.0), Error, "Handler 'fn' failed with an exception and will try again in 4 seconds: boo"),
         );

@@ -219,7 +219,9 @@ impl Round {
 
     /// The call that was asked for has come to this.
     pub fn called(&mut self, call: CallOutcome, now: Timestamp, random: &mut dyn FnMut() -> f64) {
-        let Stage::AwaitingOutcome(handler, queue) = std::mem::replace(&mut self.stage, Stage::Finished) else { return };
+        let Stage::AwaitingOutcome(handler, queue) = std::mem::replace(&mut self.stage, Stage::Finished) else {
+            return;
+        };
         if let Some((_, state)) = self.states.iter_mut().find(|(id, _)| *id == handler.id) {
             let (outcome, note) = settle(&handler, state, call, &self.defaults, now, random());
             *state = state.clone().with_outcome(&outcome, now);

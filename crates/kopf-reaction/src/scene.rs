@@ -109,9 +109,7 @@ impl Scene {
         handlers
             .iter()
             .filter(|handler| handler.reason.is_none_or(|reason| reason == self.cause.reason))
-            .filter(|handler| {
-                !handler.initial || (self.cause.initial && (!self.deletion_ongoing || handler.deleted))
-            })
+            .filter(|handler| !handler.initial || (self.cause.initial && (!self.deletion_ongoing || handler.deleted)))
             .cloned()
             .collect()
     }
@@ -121,7 +119,8 @@ impl Scene {
         match &handler.field {
             None => (self.old.clone(), self.new.clone(), self.diff.clone()),
             Some(field) => {
-                let resolve = |essence: &Option<Value>| essence.as_ref().and_then(|value| field.resolve(value)).cloned();
+                let resolve =
+                    |essence: &Option<Value>| essence.as_ref().and_then(|value| field.resolve(value)).cloned();
                 (resolve(&self.old), resolve(&self.new), self.diff.reduce(field))
             }
         }

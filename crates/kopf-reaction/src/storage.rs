@@ -290,13 +290,7 @@ impl DiffBaseStorage {
 }
 
 /// The first of the annotations that is there and can be read.
-fn fetch_json(
-    prefix: &str,
-    key: &str,
-    v1: bool,
-    body: &Value,
-    corruptions: &mut Vec<Corruption>,
-) -> Option<Value> {
+fn fetch_json(prefix: &str, key: &str, v1: bool, body: &Value, corruptions: &mut Vec<Corruption>) -> Option<Value> {
     let annotations = annotations_of(body)?;
     keys::keys(prefix, key, v1, Some(body)).into_iter().find_map(|key| {
         let encoded = annotations.get(&key)?.as_str()?;
@@ -342,10 +336,20 @@ mod tests {
     use serde_json::json;
 
     fn annotations(prefix: &str) -> ProgressStorage {
-        ProgressStorage::Annotations { prefix: prefix.into(), verbose: false, touch_key: "touch-dummy".into(), v1: true }
+        ProgressStorage::Annotations {
+            prefix: prefix.into(),
+            verbose: false,
+            touch_key: "touch-dummy".into(),
+            v1: true,
+        }
     }
 
-    fn check(storage: &ProgressStorage, body: Value, act: impl Fn(&ProgressStorage, &Value, &mut MergePatch), expected: Value) {
+    fn check(
+        storage: &ProgressStorage,
+        body: Value,
+        act: impl Fn(&ProgressStorage, &Value, &mut MergePatch),
+        expected: Value,
+    ) {
         let mut patch = MergePatch::new();
         act(storage, &body, &mut patch);
         assert_eq!(patch.as_value(), &expected, "on {body}");
@@ -356,7 +360,12 @@ mod tests {
         let store = |storage: &ProgressStorage, body: &Value, patch: &mut MergePatch| {
             storage.store("a/b", &json!({"retries": 1, "message": null}), body, patch);
         };
-        check(&annotations("kopf.zalando.org"), json!({}), store, json!({"metadata": {"annotations": {"kopf.zalando.org/a.b": "{\"retries\":1}"}}}));
+        check(
+            &annotations("kopf.zalando.org"),
+            json!({}),
+            store,
+            json!({"metadata": {"annotations": {"kopf.zalando.org/a.b": "{\"retries\":1}"}}}),
+        );
         check(
             &annotations("example.com"),
             json!({}),
@@ -365,7 +374,12 @@ mod tests {
         );
         let purge = |storage: &ProgressStorage, body: &Value, patch: &mut MergePatch| storage.purge("a", body, patch);
         let stored = json!({"metadata": {"annotations": {"kopf.zalando.org/a": "{}"}}});
-        check(&annotations("kopf.zalando.org"), stored.clone(), purge, json!({"metadata": {"annotations": {"kopf.zalando.org/a": null}}}));
+        check(
+            &annotations("kopf.zalando.org"),
+            stored.clone(),
+            purge,
+            json!({"metadata": {"annotations": {"kopf.zalando.org/a": null}}}),
+        );
         check(
             &annotations("kopf.zalando.org"),
             json!({}),
@@ -378,7 +392,12 @@ mod tests {
         let touch = |storage: &ProgressStorage, body: &Value, patch: &mut MergePatch| storage.touch(None, body, patch);
         check(&annotations("kopf.zalando.org"), json!({}), touch, json!({}));
         let touched = json!({"metadata": {"annotations": {"kopf.zalando.org/touch-dummy": "2026"}}});
-        check(&annotations("kopf.zalando.org"), touched, touch, json!({"metadata": {"annotations": {"kopf.zalando.org/touch-dummy": null}}}));
+        check(
+            &annotations("kopf.zalando.org"),
+            touched,
+            touch,
+            json!({"metadata": {"annotations": {"kopf.zalando.org/touch-dummy": null}}}),
+        );
     }
 
     #[test]
@@ -386,7 +405,12 @@ mod tests {
         let storage = ProgressStorage::default();
         let body = json!({"status": {"kopf": {"progress": {"a": {"retries": 3}}}}});
         assert_eq!(storage.fetch("a", &body, &mut Vec::new()), Some(json!({"retries": 3})));
-        check(&storage, body.clone(), |storage, body, patch| storage.purge("a", body, patch), json!({"status": {"kopf": {"progress": {"a": null}}}}));
+        check(
+            &storage,
+            body.clone(),
+            |storage, body, patch| storage.purge("a", body, patch),
+            json!({"status": {"kopf": {"progress": {"a": null}}}}),
+        );
         let mut patch = MergePatch::new();
         storage.store("b", &json!({"retries": 1}), &body, &mut patch);
         assert!(patch.as_value().get("status").is_none());
@@ -406,7 +430,8 @@ mod tests {
     #[test]
     fn diff_bases() {
         let body = json!({"metadata": {"annotations": {"x": "y"}}, "spec": {"a": 1}, "status": {"b": 2}});
-        let in_status = DiffBaseStorage::Status { field: FieldPath::parse("status.kopf.last"), ignored_fields: Vec::new() };
+        let in_status =
+            DiffBaseStorage::Status { field: FieldPath::parse("status.kopf.last"), ignored_fields: Vec::new() };
         let both = DiffBaseStorage::Multi { storages: vec![DiffBaseStorage::default(), in_status] };
         let mut stored = body.clone();
         let mut patch = MergePatch::new();

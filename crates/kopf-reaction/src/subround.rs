@@ -114,7 +114,12 @@ impl SubRound {
                 Some(records) => records,
                 None if self.settings.progress.is_front() => {
                     let ids = owned.iter().map(|handler| Arc::clone(&handler.id)).collect();
-                    return SubStep::Ask(Ask::Storage { ids, extra_fields: Vec::new(), progress: true, diffbase: false });
+                    return SubStep::Ask(Ask::Storage {
+                        ids,
+                        extra_fields: Vec::new(),
+                        progress: true,
+                        diffbase: false,
+                    });
                 }
                 None => self.read(&owned),
             };

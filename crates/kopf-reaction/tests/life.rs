@@ -3,13 +3,15 @@
 //! Whatever has happened, once things calm down nothing may be lost: every handler has seen what it was
 //! declared for, and nothing of the handling is left on the object. On the way, no success is repeated.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "these are tests")]
+
 mod simulation;
 
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use serde_json::{Value, json};
-use simulation::plan::{Action, Edit, Kind, Life, Only, Plan, lives};
+use serde_json::Value;
+use simulation::plan::{Action, Edit, Fate, Kind, Life, Only, Plan, lives};
 use simulation::world::World;
 
 proptest! {
@@ -61,7 +63,7 @@ proptest! {
 
 /// More of them by `KOPF_LIVES=100000`.
 fn number_of_lives() -> u32 {
-    std::env::var("KOPF_LIVES").ok().and_then(|number| number.parse().ok()).unwrap_or(400)
+    std::env::var("KOPF_LIVES").ok().and_then(|number| number.parse().ok()).unwrap_or(250)
 }
 
 fn is_edit_of_tier(action: &Action) -> bool {
@@ -145,7 +147,6 @@ fn check_rest(life: &Life, world: &mut World) {
 
     let before: Value = world.object.value().clone();
     let patches = world.patches;
-    world.act(&Action::Turn(simulation::plan::Fate::Fine, None));
+    world.act(&Action::Turn(Fate::Fine, None));
     assert_eq!((world.object.value(), world.patches), (&before, patches), "{story}");
-    assert_ne!(before, json!({}));
 }

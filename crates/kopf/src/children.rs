@@ -11,7 +11,7 @@ use crate::extract::FromCall;
 use crate::handler::{self, Handler};
 use crate::register::{Registration, Subhandler};
 use crate::registry::{AnyFunction, Entry, SubhandlerScope};
-use crate::{Call, Result, call::AnyCall};
+use crate::{Call, Error, Result, call::AnyCall};
 
 /// The sub-handlers of the handler that takes it.
 ///
@@ -51,7 +51,9 @@ impl<S: Send + Sync + 'static> Children<S> {
         H: Handler<P, S>,
     {
         let index = self.scope.allocate_index();
-        let (mut declaration, callbacks) = registration.finish::<H>(index, Some(&self.parent.id))?;
+        let finished = registration.finish::<H>(index, Some(&self.parent.id));
+        // Another try would not declare it any better.
+        let (mut declaration, callbacks) = finished.map_err(Error::permanent)?;
         declaration.field_needs_change = self.parent.field_needs_change;
         let function = AnyFunction::Object(handler::erase(handler));
         self.scope.add(declaration, Entry { function, callbacks: Arc::new(callbacks) });

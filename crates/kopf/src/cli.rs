@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches, Parser};
 use kopf_engine::Stop;
 
 use crate::logging::{self, LogFormat, LogOptions, Verbosity};
@@ -103,12 +103,19 @@ async fn stop_by_signals(stop: Stop) {
         tracing::warn!(target: "kopf.engine", "Signals cannot be received: the operator will not stop by them.");
         return;
     };
-    let name = tokio::select! {
-        _ = interrupt.recv() => "SIGINT",
-        _ = terminate.recv() => "SIGTERM",
+    let mut next = async || {
+        tokio::select! {
+            _ = interrupt.recv() => "SIGINT",
+            _ = terminate.recv() => "SIGTERM",
+        }
     };
+    let name = next().await;
     tracing::info!(target: "kopf.engine", "Signal {name} is received. Operator is stopping.");
     stop.request(name);
+    // Cleanup handlers may take for ever; whoever asks twice does not want to wait for them.
+    let name = next().await;
+    tracing::warn!(target: "kopf.engine", "Signal {name} is received again. Operator is stopped by force.");
+    std::process::exit(1);
 }
 
 impl Arguments {
@@ -116,21 +123,22 @@ impl Arguments {
         arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, clap::Error> {
-        let mut read = Self::try_parse_from(arguments)?;
-        read.fill_from(|name| environment(&format!("KOPF_RUN_{name}")).filter(|value| !value.is_empty()))?;
+        let mut command = Self::command();
+        let matches = command.try_get_matches_from_mut(arguments)?;
+        let mut read = Self::from_arg_matches(&matches)?;
+        let variable = |name: &str| environment(&format!("KOPF_RUN_{name}")).filter(|value| !value.is_empty());
+        read.fill_from(variable).map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
         if read.clusterwide && !read.namespaces.is_empty() {
             let text = "Either --namespace or --all-namespaces can be used, not both.";
-            return Err(Self::command().error(ErrorKind::ArgumentConflict, text));
+            return Err(command.error(ErrorKind::ArgumentConflict, text));
         }
         Ok(read)
     }
 
     /// What the command line does not say may be said by variables.
-    fn fill_from(&mut self, variable: impl Fn(&str) -> Option<String>) -> Result<(), clap::Error> {
-        let refuse = |name: &str, value: &str| {
-            let text = format!("KOPF_RUN_{name} has a value that cannot be understood: {value:?}");
-            Self::command().error(ErrorKind::ValueValidation, text)
-        };
+    fn fill_from(&mut self, variable: impl Fn(&str) -> Option<String>) -> Result<(), String> {
+        let refuse =
+            |name: &str, value: &str| format!("KOPF_RUN_{name} has a value that cannot be understood: {value:?}");
         let flag = |name: &str| match variable(name) {
             None => Ok(None),
             Some(value) => match value.to_lowercase().as_str() {
@@ -194,7 +202,8 @@ impl Arguments {
         }
         let peering = self.peering.is_some() || self.priority.is_some() || self.dev;
         if peering && !self.standalone {
-            let text = "--peering, --priority and --dev are not served by this version: other operators are not looked for.";
+            let text =
+                "--peering, --priority and --dev are not served by this version: other operators are not looked for.";
             warnings.push(text.to_owned());
         }
         warnings

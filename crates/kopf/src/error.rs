@@ -201,10 +201,7 @@ mod tests {
         fn parse(text: &str) -> Result<u32> {
             Ok(text.parse()?)
         }
-        fn through(text: &str) -> Result<u32> {
-            Ok(parse(text)?)
-        }
-        let error = through("x").unwrap_err();
+        let error = parse("x").unwrap_err();
         assert!(error.downcast_ref::<std::num::ParseIntError>().is_some(), "{error:?}");
         assert!(!error.is_permanent() && !error.is_temporary());
     }

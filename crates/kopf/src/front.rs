@@ -123,7 +123,8 @@ impl Front for RustFront {
         let operator = Arc::clone(&self.operator);
         Box::pin(async move {
             let callbacks = operator.registry.get(handler).map(|entry| entry.callbacks);
-            let asked = || callbacks.and_then(|callbacks| callbacks.resource.as_ref().map(|callback| callback(&resource)));
+            let asked =
+                || callbacks.and_then(|callbacks| callbacks.resource.as_ref().map(|callback| callback(&resource)));
             let subject = || format!("the selector of a handler for {resource}");
             without_panic(asked, subject)?.ok_or_else(|| FrontFailure::new(format!("{} is not known", subject())))
         })

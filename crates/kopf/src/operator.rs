@@ -132,6 +132,16 @@ impl<S: Send + Sync + 'static, P> Operator<S, P> {
     /// Adds a handler which gives the credentials, as a [`ConnectionInfo`](crate::ConnectionInfo). The same as `on(login(), handler)`.
     ///
     /// Without such handlers, they are those of the kubeconfig or of the pod.
+    ///
+    /// ```
+    /// use kopf::{ConnectionInfo, Operator};
+    ///
+    /// async fn login() -> kopf::Result<ConnectionInfo> {
+    ///     let token = std::fs::read_to_string("token.txt")?;
+    ///     Ok(ConnectionInfo { server: "https://localhost:6443".into(), token: Some(token), ..Default::default() })
+    /// }
+    /// # let _: Operator = Operator::new().on_login(login);
+    /// ```
     pub fn on_login<T, H: Handler<T, S, <Login as Kind>::Call>>(self, handler: H) -> Self {
         self.on(register::login(), handler)
     }

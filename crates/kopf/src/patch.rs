@@ -43,8 +43,10 @@ struct Content {
     /// What a merge can express.
     changes: MergePatch,
     /// What it cannot: functions that change the newest body in place.
-    transformations: Vec<Arc<dyn Fn(&mut Value) + Send + Sync>>,
+    transformations: Vec<Transformation>,
 }
+
+type Transformation = Arc<dyn Fn(&mut Value) + Send + Sync>;
 
 impl Patch {
     /// A patch that changes nothing yet, for calling handlers in tests.

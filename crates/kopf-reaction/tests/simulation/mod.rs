@@ -1,10 +1,12 @@
 //! One object in a simulated cluster: enough of the API's behaviour to play through the life of an object.
 //!
-//! Shared by the tests: `life.rs` plays random lives ([`plan`], [`world`]), `cycle.rs` plays written scenarios.
+//! Shared by the tests: `life.rs` plays random lives ([`plan`], [`world`]), `cycle.rs` plays
+//! written scenarios ([`theatre`]).
 
 #![allow(dead_code, reason = "each test crate uses its own part of it")]
 
 pub mod plan;
+pub mod theatre;
 pub mod world;
 
 use std::sync::Arc;

@@ -63,7 +63,10 @@ fn the_log() {
     check(&["-q", "-v"], LogOptions { verbosity: Verbosity::Verbose, ..default() });
     check(&["-v", "-d"], LogOptions { verbosity: Verbosity::Debug, ..default() });
     check(&["--no-log-prefix"], LogOptions { prefix: Some(false), ..default() });
-    check(&["--log-prefix", "--log-refkey=k8s"], LogOptions { prefix: Some(true), refkey: Some("k8s".into()), ..default() });
+    check(
+        &["--log-prefix", "--log-refkey=k8s"],
+        LogOptions { prefix: Some(true), refkey: Some("k8s".into()), ..default() },
+    );
 }
 
 #[test]

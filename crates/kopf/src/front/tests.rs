@@ -1,8 +1,10 @@
 //! The front without a cluster: made-up calls go in, replies come out.
 
+mod subhandlers;
+
 use std::sync::OnceLock;
 
-use kopf_engine::{Children as ChildrenPort, ChildrenReply, ChildrenRequest};
+use kopf_engine::{Children as ChildrenPort, ChildrenRequest};
 use kopf_object::diff;
 use kopf_reaction::{Activity, Cause, EventType, FilterSlot, Reason, Scene};
 use serde::{Deserialize, Serialize};
@@ -12,7 +14,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::*;
 use crate::{
     Children, Client, Diff, Events, FromRef, Logger, Memo, Meta, New, Object, Old, Operator, ProvideState, Retry,
-    Runtime, Spec, Started, State, Status, create, create_of, event, event_of, field, resume, startup, subhandler,
+    Runtime, Spec, Started, State, Status, create, create_of, event, event_of, field, startup,
 };
 
 #[derive(kube::CustomResource, Clone, Debug, Deserialize, Serialize, schemars::JsonSchema)]
@@ -62,7 +64,10 @@ fn cycle(body: Value) -> Arc<CycleContext> {
     })
 }
 
-fn handler_call(handler: &Arc<Handler>, context: &Arc<CycleContext>) -> (HandlerCall, UnboundedReceiver<ChildrenRequest>) {
+fn handler_call(
+    handler: &Arc<Handler>,
+    context: &Arc<CycleContext>,
+) -> (HandlerCall, UnboundedReceiver<ChildrenRequest>) {
     let (children, requests) = ChildrenPort::channel();
     let change = context.scene.get().unwrap().change_for(handler);
     let call = HandlerCall {
@@ -206,7 +211,8 @@ async fn the_memory_outlives_cycles() {
     }
     let front = front(Operator::new().on(create("k"), count));
     let first = cycle(body());
-    let second = Arc::new(CycleContext { memory: Arc::clone(&first.memory), ..Arc::into_inner(cycle(body())).unwrap() });
+    let second =
+        Arc::new(CycleContext { memory: Arc::clone(&first.memory), ..Arc::into_inner(cycle(body())).unwrap() });
     for (context, expected) in [(&first, 1), (&second, 2), (&cycle(body()), 1)] {
         let reply = front.call(handler_call(&front.configuration.handlers[0], context).0).await;
         assert_eq!(reply.result, Ok(Some(json!(expected))));
@@ -254,77 +260,6 @@ async fn the_time_of_a_call_is_limited() {
     let reply = front.call(call).await;
     assert_eq!(reply.result, Err(CallError::TimedOut));
     assert_eq!(reply.patch, Some(json!({"status": {"begun": true}})));
-}
-
-/// Calls the first handler, and plays the engine for its sub-handlers: gives their ids and results.
-async fn call_parent<S, P>(operator: Operator<S, P>, done: bool) -> (CallReply, Vec<(String, Value)>, RustFront)
-where
-    S: Send + Sync + 'static,
-    P: ProvideState<S>,
-{
-    let front = front(operator);
-    let context = cycle(body());
-    let (call, mut requests) = handler_call(&front.configuration.handlers[0], &context);
-    let mut calling = front.call(call);
-    let mut results = Vec::new();
-    let reply = loop {
-        tokio::select! {
-            reply = &mut calling => break reply,
-            Some(request) = requests.recv() => {
-                for handler in &request.handlers {
-                    let (call, _requests) = handler_call(handler, &context);
-                    results.push((handler.id.to_string(), front.call(call).await.result.unwrap().unwrap()));
-                }
-                request.reply.send(ChildrenReply { done, delay_seconds: Some(3.0) }).unwrap();
-            }
-        }
-    };
-    (reply, results, front)
-}
-
-#[tokio::test]
-async fn sub_handlers() {
-    async fn implicitly(spec: Spec<ExampleSpec>, children: Children) -> Result<&'static str> {
-        for number in 0..spec.size {
-            children.on(subhandler().id(format!("child{number}")), move |meta: Meta| async move {
-                Ok::<_, Error>(format!("{} {number}", meta.name()))
-            })?;
-        }
-        Ok("parent")
-    }
-    let (reply, results, front) = call_parent(Operator::new().on(create("k"), implicitly), true).await;
-    assert_eq!(reply.result, Ok(Some(json!("parent"))));
-    let expected = ["implicitly/child0", "implicitly/child1", "implicitly/child2"].into_iter().enumerate();
-    assert_eq!(results, expected.map(|(n, id)| (id.to_owned(), json!(format!("my {n}")))).collect::<Vec<_>>());
-    let first_of_children = front.configuration.handlers[0].index + 2;
-    assert!(front.operator.registry.get(first_of_children).is_none(), "sub-handlers must be forgotten");
-}
-
-#[tokio::test]
-async fn sub_handlers_executed_explicitly_and_not_finished() {
-    async fn named(State(state): State<u32>) -> Result<u32> {
-        Ok(state)
-    }
-    async fn explicitly(children: Children<u32>, patch: Patch) -> Result<()> {
-        children.on(subhandler(), named)?;
-        children.execute().await?;
-        patch.status("unreachable", true)
-    }
-    let operator = || Operator::new().on(resume("k"), explicitly).with_state(7);
-    let (reply, results, _) = call_parent(operator(), false).await;
-    assert_eq!(reply.result, Err(CallError::ChildrenRetry { delay: Some(3.0) }));
-    assert_eq!((results, reply.patch), (vec![("explicitly/named".to_owned(), json!(7))], None));
-    let (reply, results, _) = call_parent(operator(), true).await;
-    assert_eq!((results.len(), reply.result, reply.patch.is_some()), (1, Ok(None), true));
-}
-
-#[tokio::test]
-async fn sub_handlers_without_names_are_refused() {
-    async fn parent(children: Children) -> Result<()> {
-        children.on(subhandler(), || async {})
-    }
-    let reply = call(Operator::new().on(create("k"), parent), body()).await;
-    assert!(text_of(&reply).starts_with("arbitrary: a handler without a name needs an id"), "{}", text_of(&reply));
 }
 
 #[tokio::test]
@@ -389,7 +324,8 @@ async fn activities_and_state() {
     let operator = Operator::new().with_state(App { zone: "a" }).on(startup().retries(3), start).on_cleanup(connect);
     let (front, activities) = operator.into_ready().into_front(None).map_err(|error| error.to_string()).unwrap();
     assert!(front.configuration.handlers.is_empty());
-    let ids: Vec<_> = activities.iter().map(|handler| (&*handler.id, handler.activity.unwrap(), handler.fallback)).collect();
+    let ids: Vec<_> =
+        activities.iter().map(|handler| (&*handler.id, handler.activity.unwrap(), handler.fallback)).collect();
     assert_eq!(
         ids,
         [
@@ -418,4 +354,23 @@ async fn declarations_are_checked_before_anything_runs() {
     let operator = Operator::new().on(create("k").value(1), handle).on(create("k"), || async {});
     let error = operator.into_ready().into_front(None).map(drop).unwrap_err().to_string();
     assert!(error.contains("handler 'handle'") && error.contains("needs an id"), "{error}");
+}
+
+#[tokio::test]
+async fn a_login_gives_what_the_engine_reads() {
+    async fn login() -> Result<crate::ConnectionInfo> {
+        let server = "https://localhost:6443".to_owned();
+        Ok(crate::ConnectionInfo { server, token: Some("t".into()), ..crate::ConnectionInfo::default() })
+    }
+    let (front, activities) = Operator::new().on_login(login).into_ready().into_front(None).map_err(drop).unwrap();
+    let call = EngineActivityCall {
+        activity: Activity::Authentication,
+        handler: Arc::clone(&activities[0]),
+        retry: 0,
+        started: "2026-11-15T12:00:00Z".parse().unwrap(),
+        runtime_seconds: 0.0,
+    };
+    let result = front.call_activity(call).await.result.unwrap().unwrap();
+    let info: crate::ConnectionInfo = serde_json::from_value(result).unwrap();
+    assert_eq!((&*info.server, info.token.as_deref()), ("https://localhost:6443", Some("t")));
 }

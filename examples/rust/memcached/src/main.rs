@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
-use kopf::{Client, Error, Logger, Meta, Operator, Patch, Spec, create_of, delete_of, exponential, resume_of, update_of};
+use kopf::{
+    Client, Error, Logger, Meta, Operator, Patch, Spec, create_of, delete_of, exponential, resume_of, update_of,
+};
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use kube::{CustomResource, ResourceExt};
 use schemars::JsonSchema;

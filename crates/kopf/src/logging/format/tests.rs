@@ -11,9 +11,12 @@ fn written(options: &LogOptions, work: impl FnOnce()) -> String {
     let lines = Arc::new(Mutex::new(String::new()));
     let sink = Arc::clone(&lines);
     let layer = FormatLayer::new(options, move |line: &str| sink.lock().unwrap().push_str(line));
-    tracing::subscriber::with_default(tracing_subscriber::Registry::default().with(layer), work);
-    let text = lines.lock().unwrap().clone();
-    text
+    {
+        // The subscriber goes before the lines are looked at.
+        let _entered = tracing::subscriber::set_default(tracing_subscriber::Registry::default().with(layer));
+        work();
+    }
+    Arc::into_inner(lines).unwrap().into_inner().unwrap()
 }
 
 fn reference() -> ObjectReference {

@@ -1,0 +1,1 @@
+//! An embedded Kubernetes API, for development and tests.

@@ -1,0 +1,256 @@
+//! A stage for written scenarios: the operator is played step by step, and everything that happens is protocolled.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use kopf_reaction::{
+    Ask, CallError, CallOutcome, CallRequest, Conclusion, Cycle, CycleInput, EventType, Handler, HandlerKind,
+    HandlerSet, Note, ReactionSettings, Reply, Step, StorageOperation, SubStep,
+};
+use serde_json::{Value, json};
+
+use super::ClusterObject;
+
+pub type Outcome = Result<Option<Value>, CallError>;
+
+/// An object, an operator, and the protocol of what happens between them.
+pub struct Theatre {
+    pub object: ClusterObject,
+    settings: Arc<ReactionSettings>,
+    handlers: Arc<HandlerSet>,
+    pub children: HashMap<&'static str, Vec<Arc<Handler>>>,
+    /// What the calls come to, by the handlers' ids; afterwards they succeed.
+    outcomes: HashMap<&'static str, VecDeque<Outcome>>,
+    /// What the callbacks of filters say, by the handlers' indexes.
+    pub callbacks: HashMap<usize, bool>,
+    /// What the storages of the user have.
+    records: Vec<(Arc<str>, Value)>,
+    pub event: Option<EventType>,
+    initial: bool,
+    pub consistent: bool,
+    partly_handled: Option<Arc<Value>>,
+    pub now: Timestamp,
+    pub protocol: Vec<String>,
+}
+
+impl Theatre {
+    pub fn new(content: Value, handlers: Vec<Arc<Handler>>) -> Self {
+        let settings = ReactionSettings::default();
+        Self {
+            object: ClusterObject::new(content, &settings.finalizer),
+            settings: Arc::new(settings),
+            handlers: Arc::new(HandlerSet::from_handlers(handlers)),
+            children: HashMap::new(),
+            outcomes: HashMap::new(),
+            callbacks: HashMap::new(),
+            records: Vec::new(),
+            event: Some(EventType::Added),
+            initial: false,
+            consistent: true,
+            partly_handled: None,
+            now: "2026-11-15T12:00:00Z".parse().expect("a time"),
+            protocol: Vec::new(),
+        }
+    }
+
+    pub fn with_settings(mut self, change: impl FnOnce(&mut ReactionSettings)) -> Self {
+        change(Arc::make_mut(&mut self.settings));
+        self
+    }
+
+    pub fn with_outcomes(mut self, id: &'static str, outcomes: impl IntoIterator<Item = Outcome>) -> Self {
+        self.outcomes.insert(id, outcomes.into_iter().collect());
+        self
+    }
+
+    /// The operator was just started, and has listed the object.
+    pub fn listed(mut self) -> Self {
+        (self.event, self.initial) = (Some(EventType::Listed), true);
+        self
+    }
+
+    pub fn edit(&mut self, change: Value) {
+        self.object.edit(|value| kopf_object::merge(value, &change));
+        self.event = Some(EventType::Modified);
+    }
+
+    pub fn delete(&mut self) {
+        self.object.delete(self.now);
+        self.event = Some(EventType::Modified);
+    }
+
+    /// Turns until there is nothing to do, waiting where it is to be waited.
+    pub fn play(&mut self) {
+        for _ in 0..20 {
+            let before = self.object.version();
+            let Some(delay) = self.turn() else { return };
+            if self.object.version() == before && delay == 0.0 {
+                return;
+            }
+            self.now = self.now.checked_add(SignedDuration::from_secs_f64(delay)).expect("a time");
+        }
+        panic!("It never ends.\n{}", self.protocol.join("\n"));
+    }
+
+    /// One turn; gives the delay to the next one, None if the object is gone.
+    pub fn turn(&mut self) -> Option<f64> {
+        let input = CycleInput {
+            body: self.object.body(),
+            event: self.event.take(),
+            handlers: Arc::clone(&self.handlers),
+            settings: Arc::clone(&self.settings),
+            initial: self.initial,
+            consistent: self.consistent,
+            verbose: true,
+        };
+        let mut cycle = Cycle::new(input).remembering(self.partly_handled.take());
+        let mut reply = None;
+        let conclusion = loop {
+            let step = cycle.step(reply.take(), self.now, &mut || 0.5);
+            self.write_notes(cycle.take_notes());
+            match step {
+                Step::Done(conclusion) => break *conclusion,
+                Step::Ask(ask) => reply = Some(self.answer(&mut cycle, ask)),
+            }
+        };
+        let again = cycle.step(None, self.now, &mut || 0.5);
+        assert!(matches!(again, Step::Done(again) if again.patch.is_empty() && again.finalizer.is_none()));
+        self.initial &= !conclusion.fully_handled;
+        self.partly_handled.clone_from(&conclusion.partly_handled);
+        self.apply(&conclusion)
+    }
+
+    fn apply(&mut self, conclusion: &Conclusion) -> Option<f64> {
+        let version = self.object.version();
+        self.object.merge(&conclusion.patch);
+        self.write_patch(conclusion.patch.as_value(), "");
+        for operation in &conclusion.operations {
+            self.protocol.push(format!("storage: {}", json!(operation)));
+            if let StorageOperation::Store { id, record } = operation {
+                self.records.retain(|(known, _)| known != id);
+                let mut kept = record.as_object().cloned().unwrap_or_default();
+                kept.retain(|_, value| !value.is_null());
+                self.records.push((Arc::clone(id), kept.into()));
+            }
+        }
+        for (id, result) in &conclusion.results {
+            self.protocol.push(format!("result: {id} {result}"));
+        }
+        if let Some(change) = conclusion.finalizer {
+            self.protocol.push(format!("finalizer: {change:?}"));
+            self.object.change_finalizer(change, self.object.version());
+        }
+        if conclusion.awaits_newer {
+            self.protocol.push("awaits a newer body".to_owned());
+        }
+        if let Some(delay) = conclusion.delay {
+            self.protocol.push(format!("delay: {delay}"));
+        }
+        let has_changed = self.object.version() != version && self.object.exists;
+        conclusion.delay.or(has_changed.then_some(0.0))
+    }
+
+    fn write_notes(&mut self, notes: Vec<Note>) {
+        for Note { severity, text, traceback, local } in notes {
+            // The whole body would drown the rest.
+            let text =
+                text.split_once(" in progress: ").map_or(text.clone(), |(start, _)| format!("{start} in progress: …"));
+            let (traceback, local) =
+                (if traceback { " with traceback" } else { "" }, if local { " (local)" } else { "" });
+            let severity = format!("{severity:?}").to_lowercase();
+            self.protocol.push(format!("{severity}{local}: {text}{traceback}"));
+        }
+    }
+
+    fn write_patch(&mut self, patch: &Value, place: &str) {
+        match patch {
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    let place = if place.is_empty() { key.clone() } else { format!("{place} {key}") };
+                    self.write_patch(value, &place);
+                }
+            }
+            leaf => {
+                let place = place.strip_prefix("metadata annotations ").unwrap_or(place);
+                let text = leaf.as_str().map_or_else(|| leaf.to_string(), |text| text.replace('\n', "\\n"));
+                self.protocol.push(format!("patch: {place} = {text}"));
+            }
+        }
+    }
+
+    fn answer(&mut self, cycle: &mut Cycle, ask: Ask) -> Reply {
+        match ask {
+            Ask::Call(request) => Reply::Called(self.call(cycle, &request)),
+            Ask::Filters(questions) => {
+                let asked = questions.iter().map(|one| format!("{} {:?} {:?}", one.handler, one.slot, one.value));
+                self.protocol.push(format!("filters? {}", asked.collect::<Vec<_>>().join("; ")));
+                Reply::Filters(questions.iter().map(|question| self.callbacks[&question.handler]).collect())
+            }
+            Ask::Choose(candidates) => {
+                let ids: Vec<&str> = candidates.iter().map(|handler| &*handler.id).collect();
+                self.protocol.push(format!("choose? {}", ids.join(" ")));
+                Reply::Chosen(candidates.last().map(|handler| handler.index).into_iter().collect())
+            }
+            Ask::Storage { ids, extra_fields, progress, diffbase } => {
+                self.protocol.push(format!("storage? {} {extra_fields:?} {progress} {diffbase}", ids.join(" ")));
+                let body = self.object.body();
+                let old = self.records.iter().find(|(id, _)| &**id == "essence").map(|(_, essence)| essence.clone());
+                Reply::Storage { old, new: Some(json!({"spec": body.spec()})), records: self.records.clone() }
+            }
+        }
+    }
+
+    fn call(&mut self, cycle: &mut Cycle, request: &CallRequest) -> CallOutcome {
+        let CallRequest { handler, retry, runtime_seconds, timeout_seconds, .. } = request;
+        let scene = Arc::clone(cycle.scene().expect("a scene"));
+        let timeout = timeout_seconds.map(|seconds| format!(" of {seconds}s left")).unwrap_or_default();
+        let mut line = format!("call: {} {} retry {retry}, {runtime_seconds}s", handler.id, scene.reason().as_str());
+        if handler.kind == HandlerKind::Watching {
+            line = format!("call: {} {:?}", handler.id, scene.event.and_then(EventType::as_str));
+        }
+        self.protocol.push(line + &timeout);
+        let id = self.outcomes.keys().find(|id| ***id == *handler.id).copied();
+        let result = id.and_then(|id| self.outcomes.get_mut(id)?.pop_front()).unwrap_or(Ok(None));
+        let mut subrefs = BTreeSet::new();
+        let Some(children) = self.children.get(&*handler.id).cloned().filter(|_| result.is_ok()) else {
+            return CallOutcome { result, subrefs };
+        };
+        let mut round = cycle.sub_round(children, None).expect("a scene");
+        let mut reply = None;
+        loop {
+            let step = round.step(reply.take(), self.now, &mut || 0.5);
+            self.write_notes(round.take_notes());
+            match step {
+                SubStep::Ask(ask) => reply = Some(self.answer(cycle, ask)),
+                SubStep::Done(conclusion) => {
+                    subrefs.extend(conclusion.ids.iter().map(ToString::to_string));
+                    cycle.absorb(conclusion.operations, conclusion.results);
+                    let delay = conclusion.delay;
+                    let result = if conclusion.done { result } else { Err(CallError::ChildrenRetry { delay }) };
+                    return CallOutcome { result, subrefs };
+                }
+            }
+        }
+    }
+}
+
+/// What has happened, line by line; since the last check.
+#[track_caller]
+pub fn check(theatre: &mut Theatre, expected: &str) {
+    let happened = std::mem::take(&mut theatre.protocol);
+    let expected: Vec<&str> = expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let marked = |lines: &[&str], others: &[&str]| {
+        let mark = |(position, line): (usize, &&str)| {
+            let mark = if others.get(position) == Some(line) { " " } else { "!" };
+            format!("{mark} {line}")
+        };
+        lines.iter().enumerate().map(mark).collect::<Vec<_>>().join("\n")
+    };
+    let lines: Vec<&str> = happened.iter().map(String::as_str).collect();
+    let story = || {
+        let object = theatre.object.value();
+        format!("happened:\n{}\nexpected:\n{}\non {object:#}", marked(&lines, &expected), marked(&expected, &lines))
+    };
+    assert!(lines == expected, "{}", story());
+}
