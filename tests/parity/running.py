@@ -211,7 +211,12 @@ class Runner:
 
     def _writes(self, user: str, namespace: str) -> int:
         requests = self.plane.requests(user)
-        return sum(request.verb in WRITES for request in requests if request.namespace == namespace)
+        return sum(
+            request.verb in WRITES
+            for request in requests
+            if request.namespace == namespace
+            if not (request.name or '').startswith('sentinel-')
+        )
 
 
 def collect_objects(world: World, scenario: Scenario) -> dict[str, Any]:

@@ -17,18 +17,20 @@ use super::rule::Rule;
 /// Schemas nested deeper than this are refused instead of exhausting the stack.
 const MAX_DEPTH: usize = 200;
 
-/// Compiles a schema and all definitions that it reaches. The root is the first node.
-pub fn compile(schema: &Value, definitions: &Map<String, Value>) -> Result<Vec<Node>, SchemaError> {
-    let mut compiler = Compiler { definitions, nodes: Vec::new(), known: HashMap::new(), waiting: Vec::new(), overlays: Vec::new() };
+/// Compiles a schema without references. Its root is the first node.
+pub fn compile(schema: &Value) -> Result<Vec<Node>, SchemaError> {
+    let definitions = Map::new();
+    let mut compiler = Compiler::new(Vec::new(), &definitions);
     compiler.add(schema, 0)?;
-    while let Some((name, id)) = compiler.waiting.pop() {
-        let schema = definitions.get(&name).ok_or_else(|| SchemaError::UnknownReference(name.clone()))?;
-        let mut node = compiler.node(schema, id, 0)?;
-        node.definition = Some(Arc::from(name));
-        compiler.put(id, node);
-    }
-    compiler.lay_over()?;
-    Ok(compiler.nodes)
+    compiler.finish()
+}
+
+/// Compiles a definition and all those that it reaches. Its root is the first of the added nodes.
+pub fn append(nodes: &mut Vec<Node>, name: &str, definitions: &Map<String, Value>) -> Result<(), SchemaError> {
+    let mut compiler = Compiler::new(std::mem::take(nodes), definitions);
+    compiler.refer(name)?;
+    *nodes = compiler.finish()?;
+    Ok(())
 }
 
 struct Compiler<'a> {
@@ -44,15 +46,29 @@ struct Compiler<'a> {
     overlays: Vec<(NodeId, NodeId)>,
 }
 
-impl Compiler<'_> {
+impl<'a> Compiler<'a> {
+    fn new(nodes: Vec<Node>, definitions: &'a Map<String, Value>) -> Self {
+        Self { definitions, nodes, known: HashMap::new(), waiting: Vec::new(), overlays: Vec::new() }
+    }
+
+    /// Compiles the definitions that are still waiting, and those that these refer to.
+    fn finish(mut self) -> Result<Vec<Node>, SchemaError> {
+        while let Some((name, id)) = self.waiting.pop() {
+            let schema = self.definitions.get(&name).ok_or_else(|| SchemaError::UnknownReference(name.clone()))?;
+            let mut node = self.node(schema, id, 0)?;
+            node.definition = Some(Arc::from(name));
+            self.put(id, node);
+        }
+        self.lay_over()?;
+        Ok(self.nodes)
+    }
+
     /// The number of the node for a schema, which may be a plain reference.
     fn add(&mut self, schema: &Value, depth: usize) -> Result<NodeId, SchemaError> {
         if depth > MAX_DEPTH {
             return Err(SchemaError::TooDeep);
         }
-        if let Some(reference) = schema.get("$ref").and_then(Value::as_str)
-            && !self.nodes.is_empty()
-        {
+        if let (Some(reference), true) = (schema.get("$ref").and_then(Value::as_str), is_bare(schema)) {
             return self.refer(reference);
         }
         let id = self.reserve();
@@ -162,6 +178,11 @@ impl Compiler<'_> {
         }
         Ok(())
     }
+}
+
+/// A reference with nothing beside it but words.
+fn is_bare(schema: &Value) -> bool {
+    schema.as_object().is_some_and(|fields| fields.keys().all(|name| name == "$ref" || name == "description"))
 }
 
 /// The reference inside `$ref` or `allOf: [{$ref}]`, where nothing else is wrapped.

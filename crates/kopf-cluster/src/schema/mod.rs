@@ -62,7 +62,7 @@ impl Schema {
     /// The definitions are those of any published OpenAPI document; only that of the metadata is
     /// taken from there. Without it, metadata is left alone.
     pub fn of_custom_resource(schema: &Value, definitions: &Map<String, Value>) -> Result<Self, SchemaError> {
-        let mut nodes = compile::compile(schema, &Map::new())?;
+        let mut nodes = compile::compile(schema)?;
         let metadata = definitions.contains_key(OBJECT_META).then_some(nodes.len() as NodeId);
         if metadata.is_some() {
             compile::append(&mut nodes, OBJECT_META, definitions)?;
@@ -127,6 +127,11 @@ impl Schema {
     /// The same for a write to the status alone: the rest of the object is not looked at.
     pub fn validate_status(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         validate::validate(self, new, old, validate::Part::Status)
+    }
+
+    /// Whether there are rules in CEL anywhere in the schema.
+    pub fn has_rules(&self) -> bool {
+        self.nodes.iter().any(|node| !node.rules.is_empty())
     }
 
     /// Where objects of the kind start.

@@ -153,9 +153,21 @@ impl Vault {
         if dropped {
             state.refusals = state.refusals.saturating_add(1);
         }
+        let refusals = state.refusals;
         drop(state);
         if dropped {
-            self.inner.log.debug(TARGET, "The credentials were refused; trying others or logging in again.".to_owned());
+            match refusals {
+                // An expired token is refused once; what is refused right after the login is wrong.
+                2 => {
+                    let text = "The API refuses the credentials (401 Unauthorized), though they are fresh. \
+                                Will go on logging in until they are accepted.";
+                    self.inner.log.error(TARGET, text.to_owned());
+                }
+                _ => {
+                    let text = "The credentials were refused; trying others or logging in again.";
+                    self.inner.log.debug(TARGET, text.to_owned());
+                }
+            }
             self.announce();
         }
         true
@@ -164,8 +176,13 @@ impl Vault {
     /// Reports that the credentials were accepted, so that the next refusal is a fresh one.
     pub fn confirm(&self, generation: u64) {
         let mut state = self.state();
-        if state.refusals != 0 && state.entries.first().is_some_and(|entry| entry.session.generation == generation) {
-            state.refusals = 0;
+        let current = state.entries.first().is_some_and(|entry| entry.session.generation == generation);
+        if state.refusals != 0 && current {
+            let refusals = std::mem::take(&mut state.refusals);
+            drop(state);
+            if refusals > 1 {
+                self.inner.log.info(TARGET, "The credentials are accepted again.".to_owned());
+            }
         }
     }
 
@@ -225,12 +242,7 @@ impl Vault {
                 self.inner.clock.sleep(pause_after(attempts)).await;
             }
             match self.login(login).await {
-                Ok(()) => {
-                    if attempts > 0 {
-                        self.inner.log.info(TARGET, "Logged in again.".to_owned());
-                    }
-                    failures = 0;
-                }
+                Ok(()) => failures = 0,
                 Err(error) => {
                     failures = failures.saturating_add(1);
                     let pause = pause_after(failures).as_secs();

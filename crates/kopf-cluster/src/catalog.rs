@@ -1,0 +1,362 @@
+//! Which resources the API serves: the built-in ones as captured, and those of the CRDs.
+//!
+//! A catalog is a snapshot: `crd.rs` puts a new one in place whenever a CRD changes, requests
+//! work with the one they have begun with. Routes, discovery and every verb look resources up here.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use serde_json::{Map, Value};
+
+use crate::capture;
+use crate::crd::CustomVersion;
+use crate::names::NameRule;
+use crate::schema::Schema;
+
+/// One resource in one version of its group.
+#[derive(Debug)]
+pub struct ResourceType {
+    /// Empty for the core group.
+    pub group: String,
+    pub version: String,
+    pub plural: String,
+    pub singular: String,
+    pub kind: String,
+    pub list_kind: String,
+    pub namespaced: bool,
+    pub short_names: Vec<String>,
+    pub categories: Vec<String>,
+    pub verbs: Vec<String>,
+    pub subresources: Vec<Subresource>,
+    /// Under which name its objects are stored; shared by all versions of the resource.
+    pub storage: Arc<str>,
+    pub origin: Origin,
+    /// Compiled when the first object is written; None for kinds without one.
+    schema: OnceLock<Option<Schema>>,
+}
+
+/// Where a resource comes from.
+#[derive(Debug)]
+pub enum Origin {
+    /// It is a part of Kubernetes.
+    BuiltIn,
+    /// It is defined by a CRD.
+    Custom(Arc<CustomVersion>),
+}
+
+/// A part of an object with verbs of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subresource {
+    pub name: String,
+    /// The kind of what is sent and received; may be another one than that of the object.
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+    pub verbs: Vec<String>,
+}
+
+/// The resources of the API at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    /// By group, version and plural name.
+    types: HashMap<(String, String, String), Arc<ResourceType>>,
+    /// The versions of each group of CRDs, the preferred one first.
+    custom_groups: BTreeMap<String, Vec<String>>,
+}
+
+impl ResourceType {
+    /// `deployments.apps`, as in messages about objects.
+    pub fn qualified(&self) -> String {
+        qualified(&self.plural, &self.group)
+    }
+
+    /// `Deployment.apps`, as in messages about kinds.
+    pub fn qualified_kind(&self) -> String {
+        qualified(&self.kind, &self.group)
+    }
+
+    /// `apps/v1`, as in objects.
+    pub fn api_version(&self) -> String {
+        match self.group.as_str() {
+            "" => self.version.clone(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+
+    /// Whether it is this resource of this group, in any version.
+    pub fn is(&self, group: &str, plural: &str) -> bool {
+        self.group == group && self.plural == plural
+    }
+
+    /// The definition of the CRD, if it comes from one.
+    pub fn custom(&self) -> Option<&CustomVersion> {
+        match &self.origin {
+            Origin::BuiltIn => None,
+            Origin::Custom(version) => Some(version),
+        }
+    }
+
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|subresource| subresource.name == name)
+    }
+
+    pub fn has_status(&self) -> bool {
+        self.subresource("status").is_some()
+    }
+
+    pub fn allows(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|allowed| allowed == verb)
+    }
+
+    /// How its objects may be called.
+    pub fn name_rule(&self) -> NameRule {
+        match (self.group.as_str(), self.plural.as_str()) {
+            ("", "namespaces" | "services") => NameRule::Label,
+            ("rbac.authorization.k8s.io", _) => NameRule::PathSegment,
+            _ => NameRule::Subdomain,
+        }
+    }
+
+    /// Whether the generation of its objects counts the changes of their specs.
+    pub fn counts_generations(&self) -> bool {
+        if matches!(self.origin, Origin::Custom(_)) {
+            return true;
+        }
+        matches!(
+            (self.group.as_str(), self.plural.as_str()),
+            ("", "pods" | "podtemplates" | "replicationcontrollers")
+                | ("apps", "deployments" | "replicasets" | "statefulsets" | "daemonsets")
+                | ("batch", _)
+                | ("networking.k8s.io", "ingresses" | "networkpolicies" | "ingressclasses")
+                | ("policy", "poddisruptionbudgets")
+                | ("apiextensions.k8s.io" | "admissionregistration.k8s.io" | "flowcontrol.apiserver.k8s.io", _)
+                | ("scheduling.k8s.io", "priorityclasses")
+                | ("discovery.k8s.io", "endpointslices")
+                | ("resource.k8s.io", "deviceclasses" | "resourceslices")
+        )
+    }
+
+    /// What its objects look like, if it is known.
+    pub fn schema(&self) -> Option<&Schema> {
+        self.schema
+            .get_or_init(|| match &self.origin {
+                Origin::BuiltIn => built_in_schema(&self.group, &self.version, &self.kind),
+                Origin::Custom(version) => version.compile_schema(),
+            })
+            .as_ref()
+    }
+}
+
+impl Catalog {
+    /// The catalog without any CRD.
+    pub fn built_in() -> Self {
+        static BUILT_IN: LazyLock<HashMap<(String, String, String), Arc<ResourceType>>> = LazyLock::new(read_captured);
+        Self { types: BUILT_IN.clone(), custom_groups: BTreeMap::new() }
+    }
+
+    /// The same catalog with other custom resources.
+    pub fn with_custom(custom: impl IntoIterator<Item = ResourceType>) -> Self {
+        let mut catalog = Self::built_in();
+        for resource in custom {
+            let versions = catalog.custom_groups.entry(resource.group.clone()).or_default();
+            if !versions.contains(&resource.version) {
+                versions.push(resource.version.clone());
+            }
+            let key = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
+            catalog.types.insert(key, Arc::new(resource));
+        }
+        for versions in catalog.custom_groups.values_mut() {
+            versions.sort_by_key(|version| std::cmp::Reverse(version_priority(version)));
+        }
+        catalog
+    }
+
+    pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<ResourceType>> {
+        self.types.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+    }
+
+    /// All resources of a version of a group, in the order of their names.
+    pub fn in_version(&self, group: &str, version: &str) -> Vec<&Arc<ResourceType>> {
+        let mut found: Vec<_> = self
+            .types
+            .values()
+            .filter(|resource| resource.group == group && resource.version == version)
+            .collect();
+        found.sort_by(|one, other| one.plural.cmp(&other.plural));
+        found
+    }
+
+    /// The groups of CRDs with their versions, the preferred one first.
+    pub fn custom_groups(&self) -> &BTreeMap<String, Vec<String>> {
+        &self.custom_groups
+    }
+
+    /// Whether the group exists in any version.
+    pub fn has_group(&self, group: &str) -> bool {
+        self.types.keys().any(|(known, _, _)| known == group)
+    }
+
+    /// One resource for each place of storage, in any version.
+    pub fn by_storage(&self) -> BTreeMap<&str, &Arc<ResourceType>> {
+        self.types.values().map(|resource| (&*resource.storage, resource)).collect()
+    }
+}
+
+/// What a CRD or the capture says about a resource.
+pub struct TypeFacts {
+    pub group: String,
+    pub version: String,
+    pub plural: String,
+    pub singular: String,
+    pub kind: String,
+    pub list_kind: String,
+    pub namespaced: bool,
+    pub short_names: Vec<String>,
+    pub categories: Vec<String>,
+    pub verbs: Vec<String>,
+    pub subresources: Vec<Subresource>,
+    pub origin: Origin,
+}
+
+impl From<TypeFacts> for ResourceType {
+    fn from(facts: TypeFacts) -> Self {
+        // Both APIs of events show the same objects.
+        let storage_group = if facts.group == "events.k8s.io" { "" } else { facts.group.as_str() };
+        Self {
+            storage: qualified(&facts.plural, storage_group).into(),
+            group: facts.group,
+            version: facts.version,
+            plural: facts.plural,
+            singular: facts.singular,
+            kind: facts.kind,
+            list_kind: facts.list_kind,
+            namespaced: facts.namespaced,
+            short_names: facts.short_names,
+            categories: facts.categories,
+            verbs: facts.verbs,
+            subresources: facts.subresources,
+            origin: facts.origin,
+            schema: OnceLock::new(),
+        }
+    }
+}
+
+/// `plural.group`, or only the name in the core group.
+fn qualified(name: &str, group: &str) -> String {
+    match group {
+        "" => name.to_owned(),
+        group => format!("{name}.{group}"),
+    }
+}
+
+/// The order of versions: stable ones first, then betas and alphas, the newest first;
+/// all other names come last.
+pub fn version_priority(version: &str) -> (u8, u64, u64) {
+    let parse = || {
+        let rest = version.strip_prefix('v')?;
+        let digits = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
+        let major = rest[..digits].parse().ok()?;
+        match &rest[digits..] {
+            "" => Some((3, major, 0)),
+            stage if stage.starts_with("beta") => Some((2, major, stage[4..].parse().ok()?)),
+            stage if stage.starts_with("alpha") => Some((1, major, stage[5..].parse().ok()?)),
+            _ => None,
+        }
+    };
+    parse().unwrap_or((0, 0, 0))
+}
+
+/// The built-in resources, from the captured discovery.
+fn read_captured() -> HashMap<(String, String, String), Arc<ResourceType>> {
+    let mut types = HashMap::new();
+    let Value::Object(versions) = capture::discovery("resources") else { return types };
+    for (group_version, list) in &versions {
+        let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
+        let resources: Vec<&Value> = list["resources"].as_array().into_iter().flatten().collect();
+        for resource in resources.iter().filter(|resource| !text(resource, "name").contains('/')) {
+            let plural = text(resource, "name");
+            let kind = text(resource, "kind");
+            let subresources = resources
+                .iter()
+                .filter_map(|part| Some((text(part, "name").strip_prefix(&plural)?.strip_prefix('/')?.to_owned(), part)))
+                .map(|(name, part)| {
+                    let own = part.get("version").is_some();
+                    Subresource {
+                        name,
+                        group: if own { text(part, "group") } else { group.to_owned() },
+                        version: if own { text(part, "version") } else { version.to_owned() },
+                        kind: text(part, "kind"),
+                        verbs: texts(part, "verbs"),
+                    }
+                })
+                .collect();
+            let facts = TypeFacts {
+                group: group.to_owned(),
+                version: version.to_owned(),
+                singular: text(resource, "singularName"),
+                list_kind: format!("{kind}List"),
+                namespaced: resource["namespaced"] == true,
+                short_names: texts(resource, "shortNames"),
+                categories: texts(resource, "categories"),
+                verbs: texts(resource, "verbs"),
+                origin: Origin::BuiltIn,
+                subresources,
+                kind,
+                plural: plural.clone(),
+            };
+            types.insert((group.to_owned(), version.to_owned(), plural), Arc::new(facts.into()));
+        }
+    }
+    types
+}
+
+/// The definitions of the OpenAPI document of a version of a group.
+pub fn definitions(group: &str, version: &str) -> Option<Arc<Value>> {
+    match group {
+        "" => capture::value(&format!("openapi/v3/api/{version}")),
+        group => capture::value(&format!("openapi/v3/apis/{group}/{version}")),
+    }
+}
+
+fn built_in_schema(group: &str, version: &str, kind: &str) -> Option<Schema> {
+    let document = definitions(group, version)?;
+    let definitions: &Map<String, Value> = document["components"]["schemas"].as_object()?;
+    let name = Schema::definition_of_kind(definitions, group, version, kind)?;
+    Schema::of_definition(name, definitions).ok()
+}
+
+fn text(value: &Value, field: &str) -> String {
+    value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn texts(value: &Value, field: &str) -> Vec<String> {
+    let items = value.get(field).and_then(Value::as_array).into_iter().flatten();
+    items.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_resources_are_known() {
+        let catalog = Catalog::built_in();
+        let deployments = catalog.get("apps", "v1", "deployments").unwrap();
+        assert_eq!(deployments.qualified(), "deployments.apps");
+        assert_eq!(deployments.api_version(), "apps/v1");
+        assert!(deployments.has_status() && deployments.namespaced);
+        assert_eq!(deployments.subresource("scale").map(|scale| scale.group.as_str()), Some("autoscaling"));
+        assert!(deployments.schema().is_some());
+        let core = catalog.get("", "v1", "events").unwrap();
+        assert_eq!(core.storage, catalog.get("events.k8s.io", "v1", "events").unwrap().storage);
+        assert!(catalog.get("", "v1", "nope").is_none());
+        assert!(catalog.has_group("apps") && !catalog.has_group("nope"));
+    }
+
+    #[test]
+    fn versions_are_ordered() {
+        let mut versions = vec!["v1alpha1", "foo", "v2", "v1beta2", "v10", "v1", "v1beta1"];
+        versions.sort_by_key(|version| std::cmp::Reverse(version_priority(version)));
+        assert_eq!(versions, ["v10", "v2", "v1", "v1beta2", "v1beta1", "v1alpha1", "foo"]);
+    }
+}

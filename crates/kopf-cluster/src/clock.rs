@@ -1,0 +1,109 @@
+//! Time and randomness of a cluster, in one place.
+//!
+//! The clock runs on tokio's, so that a test with paused time sees its hours pass in
+//! milliseconds in the timestamps of objects, too. Random names and uids come from a seed, so
+//! that a whole run can be repeated.
+
+use std::hash::{BuildHasher, RandomState};
+
+use jiff::{SignedDuration, Timestamp, Unit};
+use tokio::time::Instant;
+
+/// The time of a cluster: the wall clock at its start, moved on by tokio's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// The wall clock when the cluster was made.
+    base: Timestamp,
+    /// Tokio's clock at the same moment.
+    start: Instant,
+}
+
+impl Clock {
+    /// A clock that starts with the time of the machine.
+    pub fn new() -> Self {
+        Self { base: Timestamp::now(), start: Instant::now() }
+    }
+
+    /// The current time.
+    pub fn now(&self) -> Timestamp {
+        let passed = SignedDuration::try_from(self.start.elapsed()).unwrap_or(SignedDuration::MAX);
+        self.base.checked_add(passed).unwrap_or(Timestamp::MAX)
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A time as it is stored on objects: in whole seconds.
+pub fn timestamp(time: Timestamp) -> String {
+    let options = jiff::TimestampRound::new().smallest(Unit::Second).mode(jiff::RoundMode::Floor);
+    time.round(options).unwrap_or(time).to_string()
+}
+
+/// Pseudo-random numbers: enough for names and uids, not for secrets.
+#[derive(Clone, Debug)]
+pub struct Randomness {
+    state: u64,
+}
+
+impl Randomness {
+    /// The same numbers for the same seed; without a seed, others in every process.
+    pub fn new(seed: Option<u64>) -> Self {
+        Self { state: seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id())) }
+    }
+
+    /// The next number (SplitMix64).
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A uid of a new object (version 4).
+    pub fn uid(&mut self) -> String {
+        let (high, low) = (self.next(), self.next());
+        format!(
+            "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+            high >> 32,
+            (high >> 16) & 0xffff,
+            high & 0xfff,
+            0x8000 | (low >> 48) & 0x3fff,
+            low & 0xffff_ffff_ffff
+        )
+    }
+
+    /// The end of a generated name: no vowels and no look-alikes, so that no words come out.
+    pub fn suffix(&mut self) -> String {
+        const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        (0..5).map(|_| char::from(ALPHABET[(self.next() % ALPHABET.len() as u64) as usize])).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uids_look_like_uids_and_repeat_with_the_seed() {
+        let uid = Randomness::new(Some(7)).uid();
+        assert_eq!(uid.len(), 36, "{uid}");
+        assert_eq!(uid.as_bytes()[14], b'4', "{uid}");
+        assert!(b"89ab".contains(&uid.as_bytes()[19]), "{uid}");
+        assert_eq!(uid, Randomness::new(Some(7)).uid());
+        assert_ne!(uid, Randomness::new(Some(8)).uid());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_clock_follows_paused_time() {
+        let clock = Clock::new();
+        let before = clock.now();
+        tokio::time::advance(std::time::Duration::from_secs(3600)).await;
+        assert_eq!(clock.now().duration_since(before).as_secs(), 3600);
+        assert_eq!(timestamp("2026-01-02T03:04:05.999Z".parse().unwrap()), "2026-01-02T03:04:05Z");
+    }
+}

@@ -1,0 +1,269 @@
+//! Which names, labels and annotations are allowed, and what is said about the others.
+//!
+//! `admit.rs` asks here for every object that is written. The words are those of the server's
+//! validation library, because clients show them to people as they are.
+
+use serde_json::{Value, json};
+
+use crate::schema::{FieldError, FieldErrorKind};
+
+/// The rules for the name of an object; they differ between kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// Several labels joined by dots, up to 253 characters: most kinds.
+    Subdomain,
+    /// One label, up to 63 characters: namespaces, services, limit ranges.
+    Label,
+    /// Anything that fits into a path: roles, bindings and other names with colons.
+    PathSegment,
+}
+
+/// What is wrong with a name, if anything. Prefixes (`generateName`) may end with a dash.
+pub fn check_name(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String> {
+    let masked = match is_prefix && name.len() > 1 && name.ends_with('-') {
+        true => format!("{}a", &name[..name.len() - 1]),
+        false => name.to_owned(),
+    };
+    match rule {
+        NameRule::Subdomain => check_subdomain(&masked),
+        NameRule::Label => check_label(&masked),
+        NameRule::PathSegment => check_path_segment(name, is_prefix),
+    }
+}
+
+/// Several labels joined by dots.
+pub fn check_subdomain(name: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    if name.len() > 253 {
+        problems.push("must be no more than 253 bytes".to_owned());
+    }
+    if name.is_empty() || !name.split('.').all(is_label) {
+        problems.push(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
+             start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+             '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+                .to_owned(),
+        );
+    }
+    problems
+}
+
+/// One label of a DNS name.
+pub fn check_label(name: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    if name.len() > 63 {
+        problems.push("must be no more than 63 bytes".to_owned());
+    }
+    if !is_label(name) {
+        problems.push(
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and \
+             end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+             '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+                .to_owned(),
+        );
+    }
+    problems
+}
+
+fn check_path_segment(name: &str, is_prefix: bool) -> Vec<String> {
+    let mut problems = Vec::new();
+    if !is_prefix {
+        if name == "." || name == ".." {
+            problems.push(format!("may not be '{name}'"));
+        }
+    }
+    for illegal in ["/", "%"] {
+        if name.contains(illegal) {
+            problems.push(format!("may not contain '{illegal}'"));
+        }
+    }
+    problems
+}
+
+fn is_label(label: &str) -> bool {
+    let bytes = label.as_bytes();
+    let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    bytes.first().is_some_and(alphanumeric)
+        && bytes.last().is_some_and(alphanumeric)
+        && bytes.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
+}
+
+/// What is wrong with a key of a label, an annotation or a finalizer: `prefix/name`.
+pub fn check_qualified_name(key: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    let (prefix, name) = match key.split_once('/') {
+        Some((_, name)) if name.contains('/') => {
+            return vec![format!(
+                "a valid label key {} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+                qualified_name_rule()
+            )];
+        }
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    match prefix {
+        Some("") => problems.push("prefix part must be non-empty".to_owned()),
+        Some(prefix) => {
+            problems.extend(check_subdomain(prefix).into_iter().map(|problem| format!("prefix part {problem}")));
+        }
+        None => {}
+    }
+    if name.is_empty() {
+        problems.push("name part must be non-empty".to_owned());
+    } else if name.len() > 63 {
+        problems.push("name part must be no more than 63 bytes".to_owned());
+    }
+    if !is_qualified_part(name) {
+        problems.push(format!("name part {}", qualified_name_rule()));
+    }
+    problems
+}
+
+fn qualified_name_rule() -> &'static str {
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character \
+     (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+     '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+}
+
+/// What is wrong with a value of a label.
+pub fn check_label_value(value: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    if value.len() > 63 {
+        problems.push("must be no more than 63 bytes".to_owned());
+    }
+    if !value.is_empty() && !is_qualified_part(value) {
+        problems.push(
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
+             start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used \
+             for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+                .to_owned(),
+        );
+    }
+    problems
+}
+
+fn is_qualified_part(part: &str) -> bool {
+    let bytes = part.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+}
+
+/// What is wrong with the metadata of an object, whatever its kind is.
+pub fn check_metadata(metadata: &Value, rule: NameRule) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let text = |field: &str| metadata.get(field).and_then(Value::as_str).unwrap_or_default();
+    if !text("generateName").is_empty() {
+        for problem in check_name(rule, text("generateName"), true) {
+            errors.push(FieldError::invalid("metadata.generateName", json!(text("generateName")), problem));
+        }
+    }
+    match text("name") {
+        "" => errors.push(FieldError::required("metadata.name", "name or generateName is required")),
+        name => {
+            for problem in check_name(rule, name, false) {
+                errors.push(FieldError::invalid("metadata.name", json!(name), problem));
+            }
+        }
+    }
+    for (key, value) in metadata.get("labels").and_then(Value::as_object).into_iter().flatten() {
+        for problem in check_qualified_name(key) {
+            errors.push(FieldError::invalid("metadata.labels", json!(key), problem));
+        }
+        let value = value.as_str().unwrap_or_default();
+        for problem in check_label_value(value) {
+            errors.push(FieldError::invalid("metadata.labels", json!(value), problem));
+        }
+    }
+    let mut annotations_bytes = 0;
+    for (key, value) in metadata.get("annotations").and_then(Value::as_object).into_iter().flatten() {
+        for problem in check_qualified_name(&key.to_lowercase()) {
+            errors.push(FieldError::invalid("metadata.annotations", json!(key), problem));
+        }
+        annotations_bytes += key.len() + value.as_str().map(str::len).unwrap_or_default();
+    }
+    if annotations_bytes > 256 * 1024 {
+        errors.push(FieldError::too_long("metadata.annotations", 256 * 1024));
+    }
+    errors.extend(check_finalizers(metadata));
+    errors.extend(check_owners(metadata));
+    errors
+}
+
+fn check_finalizers(metadata: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (index, finalizer) in
+        metadata.get("finalizers").and_then(Value::as_array).into_iter().flatten().enumerate()
+    {
+        let finalizer = finalizer.as_str().unwrap_or_default();
+        let path = format!("metadata.finalizers[{index}]");
+        for problem in check_qualified_name(finalizer) {
+            errors.push(FieldError::invalid(path.clone(), json!(finalizer), problem));
+        }
+    }
+    errors
+}
+
+fn check_owners(metadata: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut controllers = 0;
+    for (index, owner) in metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten().enumerate() {
+        let path = |field: &str| format!("metadata.ownerReferences[{index}].{field}");
+        for (field, detail) in [("apiVersion", "version must not be empty"), ("kind", "must not be empty"),
+            ("name", "must not be empty"), ("uid", "must not be empty")]
+        {
+            let value = owner.get(field).cloned().unwrap_or_else(|| json!(""));
+            if value.as_str().is_none_or(str::is_empty) {
+                errors.push(FieldError::new(FieldErrorKind::Invalid, path(field), value, detail));
+            }
+        }
+        controllers += usize::from(owner.get("controller") == Some(&Value::Bool(true)));
+    }
+    if controllers > 1 {
+        let detail = "Only one reference can have Controller set to true. Found \"true\" in references for several \
+                      owners";
+        errors.push(FieldError::invalid("metadata.ownerReferences", metadata["ownerReferences"].clone(), detail));
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        use NameRule::{Label, PathSegment, Subdomain};
+        for (rule, name, is_prefix, allowed) in [
+            (Subdomain, "a", false, true),
+            (Subdomain, "a.b-c.9", false, true),
+            (Subdomain, "", false, false),
+            (Subdomain, "A", false, false),
+            (Subdomain, "a_b", false, false),
+            (Subdomain, "a..b", false, false),
+            (Subdomain, "-a", false, false),
+            (Subdomain, "a-", false, false),
+            (Subdomain, "a-", true, true),
+            (Label, "a.b", false, false),
+            (Label, "a-b", false, true),
+            (PathSegment, "system:node:X", false, true),
+            (PathSegment, "a/b", false, false),
+            (PathSegment, "..", false, false),
+        ] {
+            let problems = check_name(rule, name, is_prefix);
+            assert_eq!(problems.is_empty(), allowed, "{rule:?} {name:?}: {problems:?}");
+        }
+    }
+
+    #[test]
+    fn labels() {
+        for (key, allowed) in
+            [("a", true), ("example.com/a_B.c", true), ("/a", false), ("a/", false), ("a/b/c", false), ("é", false)]
+        {
+            assert_eq!(check_qualified_name(key).is_empty(), allowed, "{key}");
+        }
+        for (value, allowed) in [("", true), ("a_B.1", true), ("-", false), ("a b", false)] {
+            assert_eq!(check_label_value(value).is_empty(), allowed, "{value}");
+        }
+    }
+}
