@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 _ABSENT = object()
 
 
-def check(condition: Condition, kwargs: dict[str, Any]) -> bool:
-    """Whether the cause, as seen in its kwargs, fits the condition."""
+def check(condition: Condition, kwargs: dict[str, Any], *, needs_change: bool = False) -> bool:
+    """Whether the cause, as seen in its kwargs, fits the condition.
+
+    Handlers of updates and of fields need a change of the field, not just the field itself.
+    """
     if condition.selector is not None and not condition.selector.check(kwargs['resource']):
         return True  # it is about other resources
     for name in ('labels', 'annotations'):
@@ -28,6 +31,8 @@ def check(condition: Condition, kwargs: dict[str, Any]) -> bool:
     if condition.field:
         old = resolve(kwargs.get('old'), condition.field, _ABSENT)
         new = resolve(kwargs.get('new'), condition.field, _ABSENT)
+        if needs_change and old == new:
+            return False
         if condition.value is not None:
             if not any(_matches(condition.value, value, kwargs) for value in (new, old)):
                 return False

@@ -307,9 +307,11 @@ class Front:
             kwargs = made[key]
             if slot == 'when':
                 conditions = self.registry._get_conditions(handler)
+                needs_change = bool(getattr(handler, 'field_needs_change', False))
                 answers.append(
                     (handler.when is None or bool(handler.when(**kwargs))) and
-                    all(_conditions.check(condition, kwargs) for condition in conditions))
+                    all(_conditions.check(condition, kwargs, needs_change=needs_change)
+                        for condition in conditions))
                 continue
             group, dot, key = slot.partition('.')
             criteria = getattr(handler, group)

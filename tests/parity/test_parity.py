@@ -51,6 +51,8 @@ def test_no_more_writes_than_upstream(runner: Runner) -> None:
     more = {name: counts for name, counts in writes.items() if counts[1] > counts[0]}
     print(f'Requests that change something: upstream {upstream}, ours {ours}; more here: {more}')
     assert ours <= upstream * 1.02
+    excessive = {name: counts for name, counts in more.items() if counts[1] > 2 * counts[0] + 1}
+    assert not excessive, f'Some do much more here, as if in a loop: {excessive}'
 
 
 def test_every_deliberate_difference_is_seen(runner: Runner) -> None:

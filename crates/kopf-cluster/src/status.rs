@@ -73,6 +73,11 @@ impl Refusal {
         Self::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {limit}"), Value::Null)
     }
 
+    /// Something else than the body is over its limit.
+    pub fn request_entity_too_large(message: impl Into<String>) -> Self {
+        Self::new(413, "RequestEntityTooLarge", message, Value::Null)
+    }
+
     /// There is no such object.
     pub fn not_found(resource: &ResourceType, name: &str) -> Self {
         let message = format!("{} \"{name}\" not found", resource.qualified());

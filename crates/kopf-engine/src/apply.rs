@@ -3,7 +3,8 @@
 //! The status goes first, where it is a subresource: if the operator dies before the record that the change
 //! was handled is written, the handler runs again instead of losing its result. Finalizers and the
 //! user's transformations go by JSON patches which test the version. An answer that does not tell whether
-//! the patch was applied is resolved by an empty patch, which shows the object as it is.
+//! the patch was applied is resolved by an empty patch, which shows the object as it is. All merge patches name
+//! the uid of the object, so that another object under the same name is left alone.
 
 use std::sync::Arc;
 
@@ -13,13 +14,23 @@ use kopf_object::{
     with_version_test,
 };
 use kopf_reaction::FinalizerChange;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::invoke::{CycleContext, Front, FrontFailure};
-use crate::{Api, ApiError, PatchKind};
+use crate::{Api, ApiError, Clock, PatchKind};
 
 /// Tries of one JSON patch on ever newer bodies, before it counts as failed.
 const CONFLICTS_AT_MOST: usize = 10;
+
+/// By which means a change is carried out.
+#[derive(Clone, Copy)]
+pub(crate) struct Means<'a> {
+    pub api: &'a Api,
+    pub front: &'a Arc<dyn Front>,
+    pub clock: &'a Clock,
+    /// The pauses between the tries of a patch whose answers are unclear, in seconds.
+    pub backoffs: &'a [f64],
+}
 
 /// What is to be changed.
 #[derive(Debug, Default)]
@@ -28,6 +39,8 @@ pub(crate) struct Change {
     pub wanted: Option<Value>,
     /// What the framework stores.
     pub stored: MergePatch,
+    /// What the framework stores is a part of what the user's code wants, by a storage of the user.
+    pub stored_by_user: bool,
     /// There are transformations of the user.
     pub transformations: bool,
     pub finalizer: Option<FinalizerChange>,
@@ -38,13 +51,22 @@ pub(crate) struct Change {
 pub(crate) enum Applied {
     /// There was nothing to do.
     Nothing,
-    /// The newest body, and what is not as it was wanted.
+    /// The newest body, what is not as it was wanted, and what the API did not accept.
     Patched { body: Body, inconsistencies: Diff, refusals: Vec<ApiError> },
     /// The object is not there any more.
     Gone,
 }
 
-/// Why a change could not be made; to be tried again later.
+/// A change that was not made in full; to be tried again later.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub(crate) struct Incomplete {
+    pub error: ApplyError,
+    /// The newest body, if a part of the change was made.
+    pub newest: Option<Body>,
+}
+
+/// Why a change could not be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApplyError {
     #[error(transparent)]
@@ -53,76 +75,81 @@ pub(crate) enum ApplyError {
     Answer(#[from] serde_json::Error),
     #[error("the object changes faster than it can be patched")]
     Conflicts,
+    #[error("there is another object under the same name")]
+    Replaced,
     #[error("the transformations of the patch have failed: {}", .0.message)]
     Transformation(FrontFailure),
 }
 
 /// Carries a change out.
 pub(crate) async fn apply(
-    api: &Api,
-    front: &Arc<dyn Front>,
+    means: Means<'_>,
     context: &Arc<CycleContext>,
     body: &Body,
     change: Change,
-) -> Result<Applied, ApplyError> {
-    let target = Target::of(api, context, body);
-    match target.apply(front, context, body, change).await {
-        Err(ApplyError::Api(ApiError::NotFound(_))) => Ok(Applied::Gone),
-        applied => applied,
+) -> Result<Applied, Incomplete> {
+    let mut target = Target::of(means, context, body);
+    match target.apply(context, body, change).await {
+        Ok(applied) => Ok(applied),
+        Err(ApplyError::Replaced | ApplyError::Api(ApiError::NotFound(_))) => Ok(Applied::Gone),
+        Err(error) => Err(Incomplete { error, newest: target.newest }),
     }
 }
 
 /// The object, by its addresses.
 struct Target<'a> {
-    api: &'a Api,
+    means: Means<'a>,
     path: String,
     /// None where the status is an ordinary field.
     status_path: Option<String>,
+    /// None for the few virtual kinds without it.
+    uid: Option<String>,
     finalizer_setting: &'a str,
+    /// The body in the last answer.
+    newest: Option<Body>,
 }
 
 impl<'a> Target<'a> {
-    fn of(api: &'a Api, context: &'a CycleContext, body: &Body) -> Self {
+    fn of(means: Means<'a>, context: &'a CycleContext, body: &Body) -> Self {
         let resource = &context.resource;
         let (namespace, name) = (body.namespace(), body.name());
         Self {
-            api,
+            means,
             path: resource.path(namespace, name, None),
             status_path: resource.has_status_subresource().then(|| resource.path(namespace, name, Some("status"))),
+            uid: body.uid().map(str::to_owned),
             finalizer_setting: &context.finalizer,
+            newest: None,
         }
     }
 
     async fn apply(
-        &self,
-        front: &Arc<dyn Front>,
+        &mut self,
         context: &Arc<CycleContext>,
         body: &Body,
         change: Change,
     ) -> Result<Applied, ApplyError> {
-        let Change { wanted, stored, transformations, finalizer } = change;
+        let Change { wanted, stored, stored_by_user, transformations, finalizer } = change;
         let mut refusals = Vec::new();
         let mut whole = wanted.unwrap_or_else(|| json!({}));
-        let has_wishes = whole.as_object().is_some_and(|fields| !fields.is_empty());
         combine(&mut whole, stored.as_value());
-
-        let mut newest: Option<Body> = None;
-        match self.merge(&whole).await {
-            Ok(merged) => newest = merged,
-            // What the API does not accept, it will not accept later either. What the framework has to
-            // remember must not depend on it, or else the handlers would run again and again.
-            Err(ApplyError::Api(error)) if has_wishes && is_refusal(&error) => {
-                refusals.push(error);
-                newest = self.merge(stored.as_value()).await?.or(newest);
-                whole = stored.into_value();
+        let spare = (!stored_by_user).then_some(stored.as_value());
+        self.merge(&whole, spare, &mut refusals).await?;
+        if !refusals.is_empty() {
+            whole = stored.into_value();
+        }
+        if transformations {
+            match self.transform(context, body, transformations, finalizer).await {
+                Err(ApplyError::Api(error)) if is_refusal(&error) => {
+                    refusals.push(error);
+                    self.transform(context, body, false, finalizer).await?;
+                }
+                transformed => transformed?,
             }
-            Err(error) => return Err(error),
+        } else {
+            self.transform(context, body, false, finalizer).await?;
         }
-        let base = newest.clone().unwrap_or_else(|| body.clone());
-        if transformations || finalizer.is_some() {
-            newest = self.transform(front, context, base, transformations, finalizer).await?.or(newest);
-        }
-        Ok(match newest {
+        Ok(match self.newest.take() {
             None if refusals.is_empty() => Applied::Nothing,
             None => Applied::Patched { body: body.clone(), inconsistencies: Diff::default(), refusals },
             Some(body) => {
@@ -133,33 +160,82 @@ impl<'a> Target<'a> {
     }
 
     /// Sends the data of a patch: to the status first, if that is a subresource.
-    async fn merge(&self, patch: &Value) -> Result<Option<Body>, ApplyError> {
-        let mut newest = None;
-        let (main, status) = match &self.status_path {
-            None => (Some(patch.clone()), None),
-            Some(_) => MergePatch::from(patch.as_object().cloned().unwrap_or_default()).split_status(),
-        };
-        if let (Some(path), Some(status)) = (&self.status_path, status) {
-            newest = Some(self.send(path, PatchKind::Merge, &status).await?);
+    ///
+    /// What the API does not accept, it will not accept later either. What the framework has to remember must
+    /// not depend on it, or else the handlers would run again and again: that is the spare patch.
+    async fn merge(
+        &mut self,
+        whole: &Value,
+        spare: Option<&Value>,
+        refusals: &mut Vec<ApiError>,
+    ) -> Result<(), ApplyError> {
+        let (main, status) = self.parts_of(whole);
+        let (spare_main, spare_status) = spare.map(|spare| self.parts_of(spare)).unwrap_or_default();
+        if let (Some(path), Some(part)) = (self.status_path.clone(), status) {
+            match self.merge_part(&path, part, spare.is_some(), spare_status, refusals).await {
+                Err(ApplyError::Api(error @ ApiError::NotFound(_))) => {
+                    // Either the object is not there any more, or only its status is not a subresource any more.
+                    self.look().await?;
+                    refusals.push(error);
+                }
+                merged => merged?,
+            }
         }
-        if let Some(main) = main.filter(|main| main.as_object().is_some_and(|fields| !fields.is_empty())) {
-            newest = Some(self.send(&self.path, PatchKind::Merge, &main).await?);
+        if let Some(part) = main {
+            let path = self.path.clone();
+            self.merge_part(&path, part, spare.is_some(), spare_main, refusals).await?;
         }
-        Ok(newest)
+        Ok(())
+    }
+
+    async fn merge_part(
+        &mut self,
+        path: &str,
+        part: Value,
+        is_separable: bool,
+        spare: Option<Value>,
+        refusals: &mut Vec<ApiError>,
+    ) -> Result<(), ApplyError> {
+        match self.send_merge(path, &part).await {
+            Err(ApplyError::Api(error))
+                if is_separable && is_refusal(&error) && spare.as_ref() != Some(&part) =>
+            {
+                refusals.push(error);
+                match spare {
+                    Some(spare) => self.send_merge(path, &spare).await,
+                    None => Ok(()),
+                }
+            }
+            sent => sent,
+        }
+    }
+
+    /// What goes to the object itself, and what goes to the subresource of its status.
+    fn parts_of(&self, patch: &Value) -> (Option<Value>, Option<Value>) {
+        let patch = MergePatch::from(patch.as_object().cloned().unwrap_or_default());
+        match &self.status_path {
+            Some(_) => patch.split_status(),
+            None if patch.is_empty() => (None, None),
+            None => (Some(patch.into_value()), None),
+        }
     }
 
     /// Transforms the object as it is, again and again if it changes meanwhile.
     async fn transform(
-        &self,
-        front: &Arc<dyn Front>,
+        &mut self,
         context: &Arc<CycleContext>,
-        mut base: Body,
+        body: &Body,
         transformations: bool,
         finalizer: Option<FinalizerChange>,
-    ) -> Result<Option<Body>, ApplyError> {
+    ) -> Result<(), ApplyError> {
+        if !transformations && finalizer.is_none() {
+            return Ok(());
+        }
+        let mut base = self.newest.clone().unwrap_or_else(|| body.clone());
         for _ in 0..CONFLICTS_AT_MOST {
             let mut wanted = if transformations {
-                front.transform(Arc::clone(context), base.clone()).await.map_err(ApplyError::Transformation)?
+                let transforming = self.means.front.transform(Arc::clone(context), base.clone());
+                transforming.await.map_err(ApplyError::Transformation)?
             } else {
                 base.value().clone()
             };
@@ -172,59 +248,97 @@ impl<'a> Target<'a> {
                 }
                 Some(FinalizerChange::Add) | None => {}
             }
-            match self.replace(&base, &wanted).await {
-                Ok(newest) => return Ok(newest),
-                Err(ApplyError::Api(ApiError::Conflict(_) | ApiError::Unprocessable(_) | ApiError::Unclear { .. })) => {
-                    let fresh = self.look().await?;
-                    if fresh.resource_version() == base.resource_version() {
-                        // Not the version was in the way, but the content: trying again is of no use.
-                        return self.replace(&fresh, &wanted).await;
-                    }
-                    base = fresh;
-                }
-                Err(error) => return Err(error),
+            let error = match self.replace(&base, &wanted).await {
+                Err(ApplyError::Api(error)) => error,
+                replaced => return replaced,
+            };
+            let is_unclear = matches!(error, ApiError::Unclear { .. });
+            if !is_unclear && !matches!(error, ApiError::Conflict(_) | ApiError::Unprocessable(_)) {
+                return Err(error.into());
             }
+            let fresh = self.look().await?;
+            if !is_unclear && fresh.resource_version() == base.resource_version() {
+                // Not the version was in the way, but the content: trying again is of no use.
+                return Err(error.into());
+            }
+            base = fresh;
         }
         Err(ApplyError::Conflicts)
     }
 
-    async fn replace(&self, base: &Body, wanted: &Value) -> Result<Option<Body>, ApplyError> {
+    async fn replace(&mut self, base: &Body, wanted: &Value) -> Result<(), ApplyError> {
         let operations = json_patch(base.value(), wanted);
         let (main, status) = match &self.status_path {
             None => (operations, Vec::new()),
             Some(_) => split_status_operations(operations),
         };
-        let mut newest: Option<Body> = None;
-        let parts = [(Some(&self.path), main), (self.status_path.as_ref(), status)];
+        let mut tested = base.clone();
+        let parts = [(Some(self.path.clone()), main), (self.status_path.clone(), status)];
         for (path, operations) in parts {
             let (Some(path), false) = (path, operations.is_empty()) else { continue };
-            let tested = newest.as_ref().unwrap_or(base);
             let operations = json!(with_version_test(tested.value(), operations));
-            newest = Some(self.send_once(path, PatchKind::Json, &operations).await?);
+            tested = self.send(&path, PatchKind::Json, &operations).await?;
         }
-        Ok(newest)
+        Ok(())
     }
 
     /// The object as it is, without the permission to get it.
-    async fn look(&self) -> Result<Body, ApplyError> {
-        self.send(&self.path, PatchKind::Merge, &json!({})).await
+    async fn look(&mut self) -> Result<Body, ApplyError> {
+        let path = self.path.clone();
+        self.send_merge(&path, &json!({})).await?;
+        self.newest.clone().ok_or(ApplyError::Replaced)
     }
 
-    /// Sends a patch that does no harm if it is applied twice.
-    async fn send(&self, path: &str, kind: PatchKind, patch: &Value) -> Result<Body, ApplyError> {
-        match self.send_once(path, kind, patch).await {
-            Err(ApplyError::Api(ApiError::Unclear { .. })) => self.send_once(path, kind, patch).await,
-            sent => sent,
+    /// Sends a merge patch; it does no harm if it is applied twice.
+    async fn send_merge(&mut self, path: &str, patch: &Value) -> Result<(), ApplyError> {
+        let is_bound_to_a_version = patch.pointer("/metadata/resourceVersion").is_some();
+        let patch = self.with_uid(patch);
+        for pause in self.means.backoffs {
+            match self.send(path, PatchKind::Merge, &patch).await {
+                Err(ApplyError::Api(ApiError::Unclear { .. })) => {}
+                // The API tries it several times on ever newer versions by itself, but not for ever.
+                Err(ApplyError::Api(ApiError::Conflict(_))) if !is_bound_to_a_version => {}
+                sent => return sent.map(drop),
+            }
+            self.means.clock.sleep(crate::seconds(*pause)).await;
         }
+        self.send(path, PatchKind::Merge, &patch).await.map(drop)
     }
 
-    async fn send_once(&self, path: &str, kind: PatchKind, patch: &Value) -> Result<Body, ApplyError> {
-        let answer = self.api.patch(path, kind, Bytes::from(serde_json::to_vec(patch)?)).await?;
-        Ok(Body::parse(answer.as_ref())?)
+    fn with_uid(&self, patch: &Value) -> Value {
+        let mut patch = patch.clone();
+        if let (Some(uid), Value::Object(fields)) = (&self.uid, &mut patch)
+            && let Value::Object(metadata) = fields.entry("metadata").or_insert_with(|| Map::new().into())
+        {
+            metadata.insert("uid".to_owned(), Value::from(uid.as_str()));
+        }
+        patch
+    }
+
+    async fn send(&mut self, path: &str, kind: PatchKind, patch: &Value) -> Result<Body, ApplyError> {
+        let answer = match self.means.api.patch(path, kind, Bytes::from(serde_json::to_vec(patch)?)).await {
+            Err(ApiError::Unprocessable(refusal)) if is_about_uid(refusal.details.as_ref()) => {
+                return Err(ApplyError::Replaced);
+            }
+            answer => answer?,
+        };
+        let body = Body::parse(answer.as_ref())?;
+        // The status of custom resources is patched whatever the uid in the patch is.
+        if self.uid.is_some() && body.uid() != self.uid.as_deref() {
+            return Err(ApplyError::Replaced);
+        }
+        self.newest = Some(body.clone());
+        Ok(body)
     }
 }
 
 /// The content of the patch is at fault, not the time or the connection.
 fn is_refusal(error: &ApiError) -> bool {
     matches!(error, ApiError::Unprocessable(_) | ApiError::Client(_) | ApiError::Forbidden(_))
+}
+
+/// The uid is said to be immutable: the one in the patch is not that of the object.
+fn is_about_uid(details: Option<&Value>) -> bool {
+    let causes = details.and_then(|details| details.get("causes")).and_then(Value::as_array);
+    causes.is_some_and(|causes| causes.iter().any(|cause| cause["field"] == "metadata.uid"))
 }

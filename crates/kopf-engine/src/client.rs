@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
 use crate::clock::{Clock, seconds};
-use crate::credentials::Vault;
+use crate::credentials::{Session, Vault};
 use crate::log::Log;
 use crate::settings::NetworkingSettings;
 
@@ -158,7 +158,7 @@ impl Api {
             let sending = session.client.send(call.to_request()?);
             let response = match self.inner.clock.timeout(limit, sending).await {
                 Err(_) => Err(self.count_silence(&call, ApiError::Timeout { what: call.what(), limit })),
-                Ok(Err(source)) => Err(self.count_silence(&call, ApiError::connection(call.what(), source))),
+                Ok(Err(source)) => Err(self.count_silence(&call, ApiError::connection(call.what_at(&session), source))),
                 Ok(Ok(response)) => Ok(response),
             }?;
             let status = response.status();
@@ -209,10 +209,9 @@ impl Api {
                 Verdict::Unclear => return Err(ApiError::Unclear { what: call.what(), reason: error.to_string() }),
                 Verdict::Repeat { retry_after } => retry_after,
             };
-            let what = call.what();
             let Some(backoff) = backoffs.next() else {
                 if count > 1 {
-                    let text = format!("Request attempt #{attempt}/{count} failed; escalating: {what} -> {error}");
+                    let text = format!("Request attempt #{attempt}/{count} failed; escalating: {error}");
                     self.inner.log.error(TARGET, text);
                 }
                 return Err(error);
@@ -221,7 +220,7 @@ impl Api {
                 Some(asked) if self.inner.enforce_retry_after || asked > backoff => asked,
                 _ => backoff,
             };
-            let text = format!("Request attempt #{attempt}/{count} failed; will retry: {what} -> {error}");
+            let text = format!("Request attempt #{attempt}/{count} failed; will retry: {error}");
             self.inner.log.error(TARGET, text);
             self.inner.clock.sleep(pause).await;
             attempt += 1;
@@ -246,7 +245,7 @@ impl Api {
             drop(slot);
             let (status, headers, body) = match answer {
                 Err(_) => Err(self.count_silence(call, ApiError::Timeout { what: call.what(), limit })),
-                Ok(Err(source)) => Err(self.count_silence(call, ApiError::connection(call.what(), source))),
+                Ok(Err(source)) => Err(self.count_silence(call, ApiError::connection(call.what_at(&session), source))),
                 Ok(Ok(answer)) => Ok(answer),
             }?;
             self.inner.counters.count(call.verb, RequestOutcome::of(status));
@@ -306,6 +305,11 @@ impl<'a> Call<'a> {
 
     fn what(&self) -> String {
         format!("{} {}", self.method, self.path)
+    }
+
+    /// With the address: where the server is not reached, it is the first thing to look at.
+    fn what_at(&self, session: &Session) -> String {
+        format!("{} {}{}", self.method, session.server.as_deref().unwrap_or_default(), self.path)
     }
 }
 

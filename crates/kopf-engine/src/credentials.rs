@@ -6,6 +6,7 @@
 mod vault;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -134,17 +135,21 @@ impl ConnectionInfo {
     }
 
     /// The client itself. It may run a plugin, so that it is made outside of the async threads.
-    pub async fn to_client(&self, connect_timeout: Option<Duration>) -> Result<kube::Client, CredentialsError> {
+    pub async fn to_client(
+        &self,
+        connect_timeout: Option<Duration>,
+    ) -> Result<(kube::Client, Arc<str>), CredentialsError> {
         let expiration = self.expires_at()?;
         let config = self.to_config(connect_timeout).await?;
-        let server = config.cluster_url.to_string();
+        let address: Arc<str> = config.cluster_url.to_string().trim_end_matches('/').into();
+        let server = address.to_string();
         let made = tokio::task::spawn_blocking(move || kube::Client::try_from(config));
         let client = made
             .await
             .map_err(|_| CredentialsError::Interrupted)?
             .map_err(|source| CredentialsError::Client { server, source: Box::new(source) })?;
         let valid_until = expiration.or(*client.valid_until());
-        Ok(client.with_valid_until(valid_until))
+        Ok((client.with_valid_until(valid_until), address))
     }
 
     /// The same facts in the words of a kubeconfig, so that kube's own loader reads them.

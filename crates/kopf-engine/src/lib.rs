@@ -32,7 +32,7 @@ pub use invoke::{
     FrontFailure, FrontSlot, HandlerCall, Services, StorageContent, StorageQuestion,
 };
 pub use log::{FrontError, Level, Log, Record, Sink};
-pub use operator::{OperatorError, OperatorOptions, run};
+pub use operator::{OperatorError, OperatorOptions, run, run_by};
 pub use posting::{EventDraft, EventSource, Poster, PosterWorkers};
 pub use schema::{Placement, SchemaBook, placement};
 pub use settings::{

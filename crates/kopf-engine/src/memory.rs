@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use tokio::time::Instant;
 
 use crate::invoke::FrontSlot;
 
@@ -52,7 +51,7 @@ pub(crate) enum Throttle {
     #[default]
     Off,
     /// The object rests after so many errors in a row.
-    Resting { errors: usize, until: Instant },
+    Resting { errors: usize },
 }
 
 impl Throttle {
@@ -60,7 +59,7 @@ impl Throttle {
     pub fn next_delay(self, delays: &[f64]) -> Option<(usize, f64)> {
         let errors = match self {
             Self::Off => 0,
-            Self::Resting { errors, .. } => errors,
+            Self::Resting { errors } => errors,
         };
         let delay = delays.get(errors).or(delays.last()).copied()?;
         Some((errors + 1, delay))
@@ -85,14 +84,14 @@ mod tests {
         assert_eq!(version_number(Some("12x")), None);
     }
 
-    #[tokio::test]
-    async fn throttling_grows_to_the_last_delay_and_stays_there() {
+    #[test]
+    fn throttling_grows_to_the_last_delay_and_stays_there() {
         let delays = [1.0, 2.0];
         let mut throttle = Throttle::Off;
         let mut seen = Vec::new();
         for _ in 0..4 {
             let (errors, delay) = throttle.next_delay(&delays).unwrap();
-            throttle = Throttle::Resting { errors, until: Instant::now() };
+            throttle = Throttle::Resting { errors };
             seen.push(delay);
         }
         assert_eq!(seen, [1.0, 2.0, 2.0, 2.0]);

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use crate::activities::{ActivityError, run_activity, target_of};
 use crate::invoke::{Configuration, Front, FrontFailure, Services, connection_of};
 use crate::queue::Queue;
-use crate::react::{Reactor, gates};
+use crate::react::{Gates, Reactor};
 use crate::serving::Serving;
 use crate::{
     Api, Clock, ConnectionInfo, Discovery, Judge, Log, Login, NamespacePattern, Poster, PosterWorkers, Sink, Stop,
@@ -67,7 +67,16 @@ impl From<FrontFailure> for OperatorError {
 
 /// Runs an operator until it is asked to stop, or cannot go on.
 pub async fn run(front: Arc<dyn Front>, options: OperatorOptions, stop: Stop) -> Result<(), OperatorError> {
-    let clock = Clock::system();
+    run_by(Clock::system(), front, options, stop).await
+}
+
+/// As [`run`], by another clock than that of the machine: for tests and simulations.
+pub async fn run_by(
+    clock: Clock,
+    front: Arc<dyn Front>,
+    options: OperatorOptions,
+    stop: Stop,
+) -> Result<(), OperatorError> {
     let log = Log::new(Arc::clone(&front) as Arc<dyn Sink>);
     let handlers = options.activities.clone();
     let activities = Arc::new(Activities { front, clock, log, handlers, logins: AtomicU64::new(0) });
@@ -148,12 +157,13 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
             default_backoff: settings.execution.default_backoff,
         }),
         finalizer: settings.persistence.finalizer.as_str().into(),
-        gates: gates(&handlers),
+        gates: Gates::new(&handlers),
         schemas,
         warned: Mutex::new(BTreeSet::new()),
         settings: Arc::clone(&settings),
     });
     let queue = Queue::new(reactor, settings.queueing.worker_limit, clock.clone(), log.clone());
+    let _guard = KilledOnDrop(queue.clone());
     let mut serving = Serving::new(api, Arc::clone(&settings), clock.clone(), log.clone(), queue.clone(), handlers);
     tokio::select! {
         biased;
@@ -165,6 +175,15 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
     queue.close(crate::seconds(settings.queueing.exit_timeout)).await;
     finish_posting(posting).await;
     Ok(())
+}
+
+/// Ends the workers also if the operator is dropped instead of being asked to stop.
+struct KilledOnDrop(Queue);
+
+impl Drop for KilledOnDrop {
+    fn drop(&mut self) {
+        self.0.kill();
+    }
 }
 
 async fn finish_posting(posting: PosterWorkers) {

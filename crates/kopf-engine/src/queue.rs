@@ -13,9 +13,8 @@ use bytes::Bytes;
 use futures::FutureExt;
 use kopf_object::{Body, ObjectHead};
 use kopf_reaction::EventType;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
 
 use crate::memory::{ObjectMemory, version_number};
 use crate::react::{After, Reactor, ServedKind, Turn};
@@ -30,6 +29,12 @@ const WORKERS: usize = 64;
 /// How long an object rests if its worker has crashed, which would be a bug of ours.
 const REST_AFTER_A_CRASH: Duration = Duration::from_secs(60);
 
+/// Workers that wait for a busy handler while others have their seats; each of them holds one object.
+const WAITING_AT_MOST: usize = 1024;
+
+/// The longest wait for anything; then the object is looked at again.
+const A_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// News that wait for one object, where all of them have to be shown to the spies.
 const NEWS_AT_MOST: usize = 512;
 
@@ -43,7 +48,10 @@ struct Inner {
     reactor: Arc<Reactor>,
     clock: Clock,
     log: Log,
-    limit: usize,
+    /// One per worker, as many as the limit allows.
+    seats: Arc<Semaphore>,
+    /// For those without a seat, see [`Seat::pass`].
+    waiting_room: Arc<Semaphore>,
     state: Mutex<State>,
     /// A worker has come to its end.
     finished: Notify,
@@ -59,6 +67,7 @@ struct State {
     live: VecDeque<Ready>,
     /// Objects that were only listed.
     listed: VecDeque<Ready>,
+    /// The workers, with and without seats.
     running: usize,
     next_kind: u64,
 }
@@ -96,8 +105,10 @@ struct Entry {
     memory: Option<Box<ObjectMemory>>,
     /// The number of the listing that has seen the object last.
     listing: u64,
-    /// The stream (a namespace) by which the object has come.
+    /// The stream (a namespace) by which the object has come last.
     stream: u64,
+    /// It turned out to be not there any more while a worker had it.
+    vanished: bool,
 }
 
 /// Where an object is.
@@ -106,6 +117,8 @@ enum Phase {
     /// Nothing is due.
     #[default]
     Idle,
+    /// It was only listed, and waits for a worker after those with live changes.
+    Listed,
     /// It waits for a worker.
     Ready,
     /// A worker has it.
@@ -128,10 +141,11 @@ pub(crate) struct KindKey(u64);
 
 impl Queue {
     pub fn new(reactor: Arc<Reactor>, limit: Option<usize>, clock: Clock, log: Log) -> Self {
-        let limit = limit.unwrap_or(WORKERS).max(1);
+        let seats = Arc::new(Semaphore::new(limit.unwrap_or(WORKERS).clamp(1, Semaphore::MAX_PERMITS)));
+        let waiting_room = Arc::new(Semaphore::new(WAITING_AT_MOST));
         let (killed, _) = watch::channel(false);
         let (state, finished) = (Mutex::default(), Notify::new());
-        Self { inner: Arc::new(Inner { reactor, clock, log, limit, state, finished, killed }) }
+        Self { inner: Arc::new(Inner { reactor, clock, log, seats, waiting_room, state, finished, killed }) }
     }
 
     pub fn add_kind(&self, kind: Arc<ServedKind>) -> KindKey {
@@ -177,11 +191,11 @@ impl Queue {
             None => {
                 let noticed_by_listing = event == EventType::Listed;
                 let memory = Box::new(ObjectMemory { noticed_by_listing, ..ObjectMemory::default() });
-                let entry = Entry { memory: Some(memory), stream, ..Entry::default() };
+                let entry = Entry { memory: Some(memory), ..Entry::default() };
                 objects.entries.entry(Arc::from(uid.as_ref())).or_insert(entry)
             }
         };
-        entry.listing = listing;
+        (entry.stream, entry.listing, entry.vanished) = (stream, listing, false);
         let known = entry.memory.as_ref().is_some_and(|memory| memory.knows(version));
         let outdated = known && event != EventType::Deleted;
         if outdated && !has_spies {
@@ -189,13 +203,21 @@ impl Queue {
         }
         let uid: Arc<str> = Arc::from(uid.as_ref());
         entry.receive(News { event, raw, outdated }, has_spies);
-        if entry.phase == Phase::Idle {
-            if !outdated {
-                entry.timer = None;
+        let ready = Ready { kind: key.0, uid };
+        let is_live = event != EventType::Listed;
+        if entry.phase == Phase::Idle && !outdated {
+            entry.timer = None;
+        }
+        match entry.phase {
+            Phase::Idle | Phase::Listed if is_live => {
+                entry.phase = Phase::Ready;
+                state.live.push_back(ready);
             }
-            entry.phase = Phase::Ready;
-            let ready = Ready { kind: key.0, uid };
-            if event == EventType::Listed { state.listed.push_back(ready) } else { state.live.push_back(ready) }
+            Phase::Idle => {
+                entry.phase = Phase::Listed;
+                state.listed.push_back(ready);
+            }
+            Phase::Listed | Phase::Ready | Phase::Running | Phase::Resting => {}
         }
         self.pump(state);
     }
@@ -205,7 +227,11 @@ impl Queue {
         let mut state = self.inner.state();
         if let Some(objects) = state.kinds.get_mut(&key.0) {
             objects.entries.retain(|_, entry| {
-                entry.stream != stream || entry.listing == listing || entry.phase == Phase::Running
+                let is_seen = entry.stream != stream || entry.listing == listing;
+                // The spies are still to be told.
+                let is_being_deleted = entry.news.back().is_some_and(|news| news.event == EventType::Deleted);
+                entry.vanished = !is_seen;
+                is_seen || is_being_deleted || entry.phase == Phase::Running
             });
         }
     }
@@ -217,7 +243,6 @@ impl Queue {
 
     /// Gives the running turns some time to come to their ends; no new ones are given.
     pub async fn close(&self, patience: Duration) {
-        let deadline = self.inner.clock.instant() + patience;
         self.inner.state().phase = QueuePhase::Closing;
         let depleted = async {
             loop {
@@ -228,36 +253,58 @@ impl Queue {
                 finished.await;
             }
         };
-        let patience = deadline.saturating_duration_since(self.inner.clock.instant());
         if self.inner.clock.timeout(patience, depleted).await.is_err() {
             let left = self.inner.state().running;
             let text = format!("{left} objects are still being handled, they are left as they are.");
             self.inner.log.emit(Level::Warning, TARGET, text);
         }
+        self.kill();
+    }
+
+    /// Ends everything at once, wherever it is.
+    pub fn kill(&self) {
         self.inner.killed.send_replace(true);
-        self.inner.state().kinds.clear();
+        let mut state = self.inner.state();
+        state.phase = QueuePhase::Closing;
+        state.kinds.clear();
     }
 
     /// Gives turns to the objects that wait for them, as long as there are workers.
     fn pump(&self, mut state: MutexGuard<'_, State>) {
-        while state.running < self.inner.limit && state.phase == QueuePhase::Open {
-            let Some(ready) = state.live.pop_front().or_else(|| state.listed.pop_front()) else { break };
-            let Some((kind, memory, turn)) = state.take(&ready, &self.inner.log) else { continue };
+        while state.phase == QueuePhase::Open {
+            let Ok(permit) = Arc::clone(&self.inner.seats).try_acquire_owned() else { break };
+            let (ready, (kind, memory, turn)) = loop {
+                let Some(ready) = state.live.pop_front().or_else(|| state.listed.pop_front()) else { return };
+                if let Some(taken) = state.take(&ready, &self.inner.log) {
+                    break (ready, taken);
+                }
+            };
             state.running += 1;
-            tokio::spawn(self.clone().work(ready, kind, memory, turn));
+            let seat = Seat { queue: self.clone(), permit: Some(permit) };
+            tokio::spawn(self.clone().work(ready, kind, memory, turn, seat));
         }
     }
 
     /// One worker: one turn of one object.
-    async fn work(self, ready: Ready, kind: Arc<ServedKind>, mut memory: Box<ObjectMemory>, turn: Turn) {
+    async fn work(
+        self,
+        ready: Ready,
+        kind: Arc<ServedKind>,
+        mut memory: Box<ObjectMemory>,
+        turn: Turn,
+        mut seat: Seat,
+    ) {
         let mut killed = self.inner.killed.subscribe();
-        let (body, until) = (turn.body.clone(), self.inner.clock.instant() + REST_AFTER_A_CRASH);
-        let reacting = AssertUnwindSafe(self.inner.reactor.react(&kind, &ready.uid, &mut memory, turn));
+        let body = (!turn.outdated).then(|| turn.body.clone());
+        let reacting = AssertUnwindSafe(self.inner.reactor.react(&kind, &ready.uid, &mut memory, turn, &mut seat));
         let after = tokio::select! {
             biased;
             _ = killed.wait_for(|killed| *killed) => After::Forget,
-            after = reacting.catch_unwind() => after.unwrap_or(After::Throttled { until, body }),
+            after = reacting.catch_unwind() => {
+                after.unwrap_or(After::Throttled { delay: REST_AFTER_A_CRASH, body })
+            }
         };
+        drop(seat);
         let mut state = self.inner.state();
         state.running -= 1;
         self.settle(&mut state, ready, memory, after);
@@ -267,10 +314,6 @@ impl Queue {
 
     fn settle(&self, state: &mut State, ready: Ready, memory: Box<ObjectMemory>, after: After) {
         let Some(objects) = state.kinds.get_mut(&ready.kind) else { return };
-        if matches!(after, After::Forget) {
-            objects.entries.remove(&ready.uid);
-            return;
-        }
         let Some(entry) = objects.entries.get_mut(&ready.uid) else { return };
         for news in &mut entry.news {
             // What has come while our own patch was made may be the echo of it.
@@ -282,20 +325,24 @@ impl Queue {
         if objects.kind.handlers.watching.is_empty() {
             entry.news.retain(|news| !news.outdated);
         }
+        if entry.news.is_empty() && (entry.vanished || matches!(after, After::Forget)) {
+            objects.entries.remove(&ready.uid);
+            return;
+        }
         entry.memory = Some(memory);
         entry.phase = Phase::Idle;
         match after {
-            After::Rest => entry.held = None,
+            After::Rest | After::Forget => (entry.held, entry.timer) = (None, None),
             After::Wake { delay, body } => {
                 entry.held = Some(body);
-                entry.timer = Some(self.wake_up(&ready, self.inner.clock.instant() + delay));
+                entry.timer = Some(self.wake_up(&ready, delay));
             }
-            After::Throttled { until, body } => {
-                entry.held = Some(body);
+            After::Throttled { delay, body } => {
+                entry.held = body.or(entry.held.take());
                 entry.phase = Phase::Resting;
-                entry.timer = Some(self.wake_up(&ready, until));
+                entry.timer = Some(self.wake_up(&ready, delay));
             }
-            After::Unchanged | After::Forget => {}
+            After::Unchanged => {}
         }
         // The time of a pending body may have come while its old news were looked at.
         let is_due = entry.held.is_some() && entry.timer.is_none();
@@ -306,8 +353,9 @@ impl Queue {
     }
 
     /// Brings the object to its turn at a later time.
-    fn wake_up(&self, ready: &Ready, when: Instant) -> Timer {
+    fn wake_up(&self, ready: &Ready, delay: Duration) -> Timer {
         let queue = self.clone();
+        let when = self.inner.clock.instant() + delay.min(A_YEAR);
         let (kind, uid) = (ready.kind, Arc::clone(&ready.uid));
         let sleeping = tokio::spawn(async move {
             queue.inner.clock.sleep_until(when).await;
@@ -337,6 +385,10 @@ impl State {
     fn take(&mut self, ready: &Ready, log: &Log) -> Option<(Arc<ServedKind>, Box<ObjectMemory>, Turn)> {
         let objects = self.kinds.get_mut(&ready.kind)?;
         let entry = objects.entries.get_mut(&ready.uid)?;
+        if !matches!(entry.phase, Phase::Listed | Phase::Ready) {
+            // It had its turn already: it was queued twice, first as listed and then as changed.
+            return None;
+        }
         let turn = loop {
             match entry.news.pop_front() {
                 None => match entry.held.take() {
@@ -347,7 +399,11 @@ impl State {
                     }
                 },
                 Some(News { event, raw, outdated }) => match Body::parse(raw.as_ref()) {
-                    Ok(body) => break Turn { body, event: Some(event), outdated },
+                    Ok(body) => {
+                        // If a newer one waits behind it, then it is for the spies only, too.
+                        let outdated = outdated || entry.news.iter().any(|later| !later.outdated);
+                        break Turn { body, event: Some(event), outdated };
+                    }
                     Err(error) => {
                         log.emit(Level::Error, TARGET, format!("An object cannot be read, it is skipped: {error}"));
                     }
@@ -373,6 +429,35 @@ impl Entry {
             self.news.pop_front();
         }
         self.news.push_back(news);
+    }
+}
+
+/// The right of a worker to work, out of as many as the limit allows.
+pub(crate) struct Seat {
+    queue: Queue,
+    /// None while it waits without a seat.
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Seat {
+    /// Goes through the gate of a handler; where it is busy, the seat is left to others meanwhile.
+    pub async fn pass(&mut self, gate: Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+        if let Ok(passed) = Arc::clone(&gate).try_acquire_owned() {
+            return Some(passed);
+        }
+        // The semaphores are never closed, so that an error cannot happen; it would only unbound us.
+        let waiting = tokio::select! {
+            biased;
+            passed = Arc::clone(&gate).acquire_owned() => return passed.ok(),
+            waiting = Arc::clone(&self.queue.inner.waiting_room).acquire_owned() => waiting,
+        };
+        drop(self.permit.take());
+        self.queue.pump(self.queue.inner.state());
+        let passed = gate.acquire_owned().await.ok();
+        // Before the seat is taken: those who have all the seats may wait for this place to leave them.
+        drop(waiting);
+        self.permit = Arc::clone(&self.queue.inner.seats).acquire_owned().await.ok();
+        passed
     }
 }
 

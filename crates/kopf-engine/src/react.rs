@@ -4,7 +4,7 @@
 //! API; the answer of the patch is the next body, so that the next handler starts from it at once.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -15,14 +15,14 @@ use kopf_reaction::{
 };
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
-use crate::apply::{Applied, ApplyError, Change, apply};
+use crate::apply::{Applied, ApplyError, Change, Incomplete, Means, apply};
 use crate::invoke::{
     Children, ChildrenReply, ChildrenRequest, CycleContext, Front, FrontFailure, FrontSlot, HandlerCall,
     StorageQuestion,
 };
 use crate::memory::{ObjectMemory, Throttle, version_number};
+use crate::queue::Seat;
 use crate::schema::{Placement, SchemaBook, placement};
 use crate::{Api, Clock, FrontError, Level, Log, Record, Settings};
 
@@ -47,12 +47,12 @@ pub(crate) struct Reactor {
     pub settings: Arc<Settings>,
     pub reaction: Arc<ReactionSettings>,
     pub finalizer: Arc<str>,
-    /// Handlers with a limit on their calls, by index.
-    pub gates: HashMap<usize, Arc<Semaphore>>,
+    /// The limits on the calls of handlers.
+    pub gates: Gates,
     /// What the CRDs keep in the status.
     pub schemas: SchemaBook,
     /// Which handlers were told that their results do not fit the schema.
-    pub warned: std::sync::Mutex<BTreeSet<String>>,
+    pub warned: Mutex<BTreeSet<String>>,
 }
 
 /// What is to be done with the object after its turn.
@@ -61,8 +61,8 @@ pub(crate) enum After {
     Rest,
     /// To be looked at again, with this body unless a newer one comes.
     Wake { delay: Duration, body: Body },
-    /// Resting after an error; newer bodies wait, too.
-    Throttled { until: Instant, body: Body },
+    /// Resting after an error; newer bodies wait, too. Without a body: whatever was pending, is still.
+    Throttled { delay: Duration, body: Option<Body> },
     /// It was an old news: whatever was pending, is still.
     Unchanged,
     /// The object is gone.
@@ -80,40 +80,55 @@ pub(crate) struct Turn {
 
 impl Reactor {
     /// One turn of an object; it never fails, but may throttle the object.
-    pub async fn react(&self, kind: &ServedKind, uid: &Arc<str>, memory: &mut ObjectMemory, turn: Turn) -> After {
+    pub async fn react(
+        &self,
+        kind: &ServedKind,
+        uid: &Arc<str>,
+        memory: &mut ObjectMemory,
+        turn: Turn,
+        seat: &mut Seat,
+    ) -> After {
         let reference = Arc::new(turn.body.reference());
         if matches!(memory.throttle, Throttle::Resting { .. }) {
             self.say(&reference, Level::Info, "Throttling is over. Switching back to normal operations.".to_owned());
         }
         let Turn { mut body, mut event, outdated } = turn;
-        if !outdated {
+        let mut consistent = !outdated;
+        if consistent {
             memory.saw(version_number(body.resource_version()));
         }
         for _ in 0..CYCLES_IN_A_ROW {
-            match self.cycle(kind, uid, memory, &reference, body.clone(), event, !outdated).await {
-                Err(failure) => return self.throttle(memory, &reference, body, failure),
+            match self.cycle(kind, uid, memory, &reference, body.clone(), event, consistent, seat).await {
+                Err(failure) if event == Some(EventType::Deleted) => {
+                    self.fail(&reference, format!("An unexpected error: {failure}"), failure.into_error());
+                    return After::Forget;
+                }
+                Err(failure) => {
+                    if let Some(newest) = failure.newest() {
+                        memory.saw(version_number(newest.resource_version()));
+                        (body, consistent) = (newest.clone(), true);
+                    }
+                    return self.throttle(memory, &reference, consistent.then_some(body), failure);
+                }
                 Ok(Progressed { gone: true, .. }) => return After::Forget,
-                Ok(Progressed { patched: None, delay, .. }) => {
+                Ok(Progressed { patched, delay, .. }) if !patched.as_ref().is_some_and(|newest| differs(newest, &body)) => {
                     memory.throttle = Throttle::Off;
                     return match delay {
-                        _ if outdated => After::Unchanged,
+                        _ if !consistent => After::Unchanged,
                         None => After::Rest,
                         Some(seconds) => After::Wake { delay: crate::seconds(seconds), body },
                     };
                 }
-                Ok(Progressed { patched: Some(newest), .. }) => {
+                Ok(Progressed { patched, .. }) => {
+                    let Some(newest) = patched else { return After::Rest };
                     memory.throttle = Throttle::Off;
                     memory.saw(version_number(newest.resource_version()));
                     if is_released(&newest) {
                         return After::Rest;
                     }
-                    body = newest;
-                    event = None;
+                    // Also if a spy has patched the object on an old news: the echo of it will count as seen.
+                    (body, event, consistent) = (newest, None, true);
                 }
-            }
-            if outdated {
-                // A spy has patched the object: the watch will bring what came of it.
-                return After::Unchanged;
             }
         }
         After::Wake { delay: Duration::ZERO, body }
@@ -130,6 +145,7 @@ impl Reactor {
         body: Body,
         event: Option<EventType>,
         consistent: bool,
+        seat: &mut Seat,
     ) -> Result<Progressed, Failure> {
         let context = Arc::new(CycleContext {
             uid: Arc::clone(uid),
@@ -155,18 +171,22 @@ impl Reactor {
             .remembering(memory.partly_handled.clone()),
             context: Arc::clone(&context),
             reference: Arc::clone(reference),
+            seat,
             wanted: None,
             transformations: false,
             last_error: None,
         };
         let conclusion = driver.run().await?;
         let (wanted, transformations) = (driver.wanted.take(), driver.transformations);
-        memory.fully_handled_once |= conclusion.fully_handled;
         memory.partly_handled.clone_from(&conclusion.partly_handled);
         if event == Some(EventType::Deleted) {
             return Ok(Progressed { patched: None, delay: None, gone: true });
         }
-        self.conclude(kind, &context, reference, &body, conclusion, wanted, transformations).await
+        let fully_handled = conclusion.fully_handled;
+        let progressed =
+            self.conclude(kind, &context, reference, &body, conclusion, wanted, transformations).await?;
+        memory.fully_handled_once |= fully_handled;
+        Ok(progressed)
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -180,20 +200,23 @@ impl Reactor {
         mut wanted: Option<Value>,
         transformations: bool,
     ) -> Result<Progressed, Failure> {
-        if !conclusion.operations.is_empty() {
+        let stored_by_user = !conclusion.operations.is_empty();
+        if stored_by_user {
             wanted = self.front.write_storage(Arc::clone(context), conclusion.operations).await?;
         }
         for (id, result) in conclusion.results {
             self.deliver(kind, reference, &mut wanted, &id, result);
         }
-        let change =
-            Change { wanted, stored: conclusion.patch, transformations, finalizer: conclusion.finalizer };
+        let (stored, finalizer) = (conclusion.patch, conclusion.finalizer);
+        let change = Change { wanted, stored, stored_by_user, transformations, finalizer };
         let debugging = self.log.enabled(Level::Debug, OBJECTS);
         if debugging && let Some(text) = change.describe() {
             self.debug(reference, text);
         }
         let delay = conclusion.delay;
-        match apply(&self.api, &self.front, context, body, change).await.map_err(Failure::Applying)? {
+        let backoffs = &self.settings.networking.error_backoffs;
+        let means = Means { api: &self.api, front: &self.front, clock: &self.clock, backoffs };
+        match apply(means, context, body, change).await.map_err(Failure::Applying)? {
             Applied::Nothing => {
                 if conclusion.handled && delay.is_none() && debugging {
                     self.debug(reference, "Handling cycle is finished, waiting for new changes.".to_owned());
@@ -273,7 +296,7 @@ impl Reactor {
         &self,
         memory: &mut ObjectMemory,
         reference: &Arc<ObjectReference>,
-        body: Body,
+        body: Option<Body>,
         failure: Failure,
     ) -> After {
         let Some((errors, delay)) = memory.throttle.next_delay(&self.settings.queueing.error_delays) else {
@@ -282,9 +305,8 @@ impl Reactor {
         };
         let text = format!("Throttling for {delay} seconds due to an unexpected error: {failure}");
         self.fail(reference, text, failure.into_error());
-        let until = self.clock.instant() + crate::seconds(delay);
-        memory.throttle = Throttle::Resting { errors, until };
-        After::Throttled { until, body }
+        memory.throttle = Throttle::Resting { errors };
+        After::Throttled { delay: crate::seconds(delay), body }
     }
 
     fn debug(&self, reference: &Arc<ObjectReference>, message: String) {
@@ -317,7 +339,7 @@ enum Failure {
     #[error("{}", .0.message)]
     Front(FrontFailure),
     #[error(transparent)]
-    Applying(ApplyError),
+    Applying(Incomplete),
 }
 
 impl From<FrontFailure> for Failure {
@@ -329,8 +351,17 @@ impl From<FrontFailure> for Failure {
 impl Failure {
     fn into_error(self) -> Option<FrontError> {
         match self {
-            Self::Front(failure) | Self::Applying(ApplyError::Transformation(failure)) => failure.error,
+            Self::Front(failure) => failure.error,
+            Self::Applying(Incomplete { error: ApplyError::Transformation(failure), .. }) => failure.error,
             Self::Applying(_) => None,
+        }
+    }
+
+    /// The newest body, if the object was patched nevertheless.
+    fn newest(&self) -> Option<&Body> {
+        match self {
+            Self::Front(_) => None,
+            Self::Applying(incomplete) => incomplete.newest.as_ref(),
         }
     }
 }
@@ -341,6 +372,7 @@ struct Driver<'a> {
     cycle: Cycle,
     context: Arc<CycleContext>,
     reference: Arc<ObjectReference>,
+    seat: &'a mut Seat,
     /// The user's patch, as of the last call.
     wanted: Option<Value>,
     transformations: bool,
@@ -403,9 +435,8 @@ impl Driver<'_> {
 
     /// Calls one handler, and serves its sub-handlers meanwhile.
     async fn call(&mut self, request: CallRequest) -> Result<CallOutcome, FrontFailure> {
-        let gate = self.reactor.gates.get(&request.handler.index).cloned();
-        let permit = match gate {
-            Some(gate) => gate.acquire_owned().await.ok(),
+        let permit = match self.reactor.gates.of(&request.handler) {
+            Some(gate) => self.seat.pass(gate).await,
             None => None,
         };
         let (way_back, mut children) = Children::channel();
@@ -502,6 +533,11 @@ pub(crate) fn level_of(severity: Severity) -> Level {
     }
 }
 
+/// A patch that has changed nothing gives no reason to look at the object again.
+fn differs(newest: &Body, body: &Body) -> bool {
+    newest.resource_version().is_none() || newest.resource_version() != body.resource_version()
+}
+
 /// Under deletion with nothing that holds it: it will be gone in an instant.
 fn is_released(body: &Body) -> bool {
     body.deletion_timestamp().is_some() && body.finalizers().next().is_none()
@@ -522,10 +558,36 @@ fn diff_text(diff: &Diff) -> String {
     kopf_reaction::diff_repr(diff)
 }
 
-/// The limits on the calls of handlers, by their indexes.
-pub(crate) fn gates(handlers: &[Arc<Handler>]) -> HashMap<usize, Arc<Semaphore>> {
-    handlers
-        .iter()
-        .filter_map(|handler| Some((handler.index, Arc::new(Semaphore::new(handler.concurrency?.max(1))))))
-        .collect()
+/// The limits on the calls of handlers over all objects.
+pub(crate) struct Gates {
+    /// Of the declared handlers, by their indexes.
+    declared: HashMap<usize, Arc<Semaphore>>,
+    /// Of sub-handlers, by their ids: they are declared anew in every call. Kept only as long as they are in use.
+    children: Mutex<HashMap<Arc<str>, Weak<Semaphore>>>,
+}
+
+impl Gates {
+    pub fn new(handlers: &[Arc<Handler>]) -> Self {
+        let declared = handlers.iter().filter_map(|handler| Some((handler.index, gate(handler.concurrency?)))).collect();
+        Self { declared, children: Mutex::default() }
+    }
+
+    fn of(&self, handler: &Handler) -> Option<Arc<Semaphore>> {
+        let limit = handler.concurrency?;
+        if let Some(gate) = self.declared.get(&handler.index) {
+            return Some(Arc::clone(gate));
+        }
+        let mut children = self.children.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(gate) = children.get(&handler.id).and_then(Weak::upgrade) {
+            return Some(gate);
+        }
+        children.retain(|_, gate| gate.strong_count() > 0);
+        let gate = gate(limit);
+        children.insert(Arc::clone(&handler.id), Arc::downgrade(&gate));
+        Some(gate)
+    }
+}
+
+fn gate(limit: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(limit.clamp(1, Semaphore::MAX_PERMITS)))
 }

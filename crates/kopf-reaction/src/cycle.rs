@@ -110,8 +110,8 @@ pub struct Conclusion {
     pub fully_handled: bool,
     /// A newer body must come before the change handlers have their turn.
     pub awaits_newer: bool,
-    /// What the first finished handlers of an unfinished round have seen: to be remembered for the next cycle,
-    /// see [`Cycle::remembering`].
+    /// What finished handlers have seen that is not stored as handled yet, as a list of essences: to be remembered
+    /// for the next cycle, see [`Cycle::remembering`].
     pub partly_handled: Option<Arc<Value>>,
 }
 
@@ -186,7 +186,7 @@ impl Cycle {
     /// With what the previous cycle of the same object has left in [`Conclusion::partly_handled`].
     ///
     /// If the object changes while some of its handlers are finished and others are not, the finished ones have not
-    /// seen that change. What they have seen is then stored as handled at the end, not what the last ones have seen;
+    /// seen that change. What they have seen is then stored as handled at the end, not what is there now;
     /// so the change becomes the next update, and no handler misses it.
     pub fn remembering(mut self, partly_handled: Option<Arc<Value>>) -> Self {
         self.conclusion.partly_handled = partly_handled;
@@ -405,7 +405,7 @@ impl Cycle {
             self.debug(|| Note::debug(text));
             if reason == Reason::Noop {
                 let (round, stored) = self.round_of(scene, Vec::new(), now);
-                if stored {
+                if stored || self.has_missed(scene) {
                     self.turn_back(scene, &round);
                 }
             }
@@ -443,10 +443,6 @@ impl Cycle {
             .quiet(!self.input.verbose);
         let stored = round.has_records() || !self.corruptions.is_empty();
         self.notes.extend(std::mem::take(&mut self.corruptions).into_iter().map(Corruption::into_note));
-        if !round.has_records() {
-            // Whatever was finished, was not stored: it is done again.
-            self.conclusion.partly_handled = None;
-        }
         (round, stored)
     }
 
@@ -458,19 +454,14 @@ impl Cycle {
             StorageOperation::Purge { id } => !self.resuming.contains(id),
             _ => true,
         }));
-        if let Some(seen) = self.conclusion.partly_handled.take()
-            && scene.old.as_ref() != Some(&*seen)
-        {
-            self.operations.push(StorageOperation::DiffBase { essence: Value::clone(&seen) });
-            self.conclusion.delay = Some(0.0);
-        }
+        self.store_seen(scene);
     }
 
     fn begin_changes(&mut self, scene: &Arc<Scene>, matching: Vec<Arc<Handler>>, now: Timestamp) {
         let idle = matching.is_empty();
         let title = scene.reason().title();
         let (mut round, stored) = self.round_of(scene, matching, now);
-        if scene.reason() == Reason::Resume && self.conclusion.partly_handled.is_some() {
+        if scene.reason() == Reason::Resume && self.has_missed(scene) {
             self.turn_back(scene, &round);
             self.stage = Stage::Concluding;
             return;
@@ -528,24 +519,55 @@ impl Cycle {
         }
         let finished = self.finished_children || round.has_finished_any(|id| !self.resuming.contains(id));
         if finished && matches!(scene.reason(), Reason::Create | Reason::Update) {
-            let seen = &mut self.conclusion.partly_handled;
-            *seen = seen.take().or_else(|| scene.new.clone().map(Arc::new));
+            let mut seen = self.take_seen();
+            if let Some(new) = &scene.new
+                && !seen.contains(new)
+            {
+                seen.push(new.clone());
+            }
+            self.conclusion.partly_handled = Some(Arc::new(Value::Array(seen)));
         }
     }
 
-    /// Everything is handled: what was seen is what was handled last, and of several the oldest.
+    /// Everything is handled, as far as it was seen.
     fn store_essence(&mut self, scene: &Scene) {
         self.conclusion.fully_handled = true;
-        let seen = self.conclusion.partly_handled.take().map(|seen| Value::clone(&seen));
-        let seen = if scene.reason() == Reason::Delete { None } else { seen };
-        if let Some(essence) = seen.or_else(|| scene.new.clone())
-            && scene.old.as_ref() != Some(&essence)
-        {
-            if scene.new.as_ref() != Some(&essence) {
-                // There is a change still to be handled; storages elsewhere give no event that would tell it.
-                self.conclusion.delay = Some(0.0);
-            }
+        if scene.reason() == Reason::Delete {
+            self.conclusion.partly_handled = None;
+        }
+        let missed = self.has_missed(scene);
+        self.store_seen(scene);
+        if missed && let Some(new) = &scene.new {
+            // It is not what is stored, but the last handlers have seen it.
+            self.conclusion.partly_handled = Some(Arc::new(Value::Array(vec![new.clone()])));
+        }
+    }
+
+    /// Whether a finished handler has seen something else than there is now.
+    fn has_missed(&self, scene: &Scene) -> bool {
+        let seen = self.conclusion.partly_handled.as_deref().and_then(Value::as_array);
+        seen.is_some_and(|seen| seen.iter().any(|seen| Some(seen) != scene.new.as_ref()))
+    }
+
+    /// What was handled last is what is there now; but where a finished handler has seen something else, it is that.
+    fn store_seen(&mut self, scene: &Scene) {
+        let missed = self.has_missed(scene);
+        let seen = self.take_seen();
+        let Some(new) = &scene.new else { return };
+        let essence = as_seen(new, &seen);
+        if missed {
+            // There is a change still to be handled; storages elsewhere give no event that would tell it.
+            self.conclusion.delay = Some(0.0);
+        }
+        if scene.old.as_ref() != Some(&essence) {
             self.operations.push(StorageOperation::DiffBase { essence });
+        }
+    }
+
+    fn take_seen(&mut self) -> Vec<Value> {
+        match self.conclusion.partly_handled.take().map(Arc::unwrap_or_clone) {
+            Some(Value::Array(seen)) => seen,
+            _ => Vec::new(),
         }
     }
 
@@ -608,6 +630,17 @@ impl Cycle {
             self.notes.push(note());
         }
     }
+}
+
+/// An essence that differs from the new one wherever one of the seen ones does, so that an update gets to know it.
+fn as_seen(new: &Value, seen: &[Value]) -> Value {
+    let mut essence = new.clone();
+    for seen in seen {
+        let mut difference = Scene::difference(Some(new), Some(seen));
+        difference.0.retain(|item| item.field.resolve(&essence) == item.field.resolve(new));
+        essence = difference.apply(&essence);
+    }
+    essence
 }
 
 fn capitalized(title: &str) -> String {

@@ -96,11 +96,28 @@ impl HandlerState {
     /// Whether the record differs from the one that is stored.
     pub fn differs_from_stored(&self) -> bool {
         let Some(Value::Object(origin)) = &self.origin else { return true };
-        let mut present: Map<String, Value> = Map::new();
-        if let Value::Object(record) = self.to_record() {
-            present.extend(record.into_iter().filter(|(_, value)| !value.is_null()));
-        }
-        &present != origin
+        // Nulls are as good as absent, and some storages do write them.
+        let present = |record: &Map<String, Value>| -> Map<String, Value> {
+            let fields = record.iter().filter(|(_, value)| !value.is_null());
+            fields.map(|(field, value)| (field.clone(), value.clone())).collect()
+        };
+        self.to_record().as_object().map(present) != Some(present(origin))
+    }
+
+    /// What is not as it should be in a stored record; None if all of it can be read.
+    pub fn oddity(record: &Value) -> Option<String> {
+        let Value::Object(fields) = record else { return Some("not an object".to_owned()) };
+        fields.iter().filter(|(_, value)| !value.is_null()).find_map(|(field, value)| {
+            let readable = match field.as_str() {
+                "started" | "stopped" | "delayed" => value.as_str().is_some_and(|text| parse_time(text).is_some()),
+                "retries" => value.is_u64(),
+                "success" | "failure" => value.is_boolean(),
+                "purpose" | "message" => value.is_string(),
+                "subrefs" => value.as_array().is_some_and(|ids| ids.iter().all(Value::is_string)),
+                _ => true,
+            };
+            (!readable).then(|| format!("{field} is {value}"))
+        })
     }
 
     /// Whether there is a record of it at all.
@@ -191,6 +208,7 @@ mod tests {
     fn a_broken_record_counts_as_far_as_it_can_be_read() {
         let table = [json!(null), json!([]), json!("x"), json!({"retries": "many", "started": 5, "subrefs": {}})];
         for record in table {
+            assert!(HandlerState::oddity(&record).is_some(), "{record}");
             let state = HandlerState::from_record(&record, now());
             assert_eq!((state.retries, state.started, state.finished()), (0, now(), false), "{record}");
         }
@@ -215,6 +233,8 @@ mod tests {
             let record = Value::Object(record);
             let read = HandlerState::from_record(&record, now());
             prop_assert!(!read.differs_from_stored());
+            prop_assert_eq!(HandlerState::oddity(&record), None);
+            prop_assert!(!HandlerState::from_record(&state.to_record(), now()).differs_from_stored(), "with nulls");
             prop_assert_eq!(HandlerState { origin: None, ..read }, state);
         }
     }

@@ -12,7 +12,7 @@ use kopf_object::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::Note;
+use crate::{HandlerState, Note};
 
 const DEFAULT_PREFIX: &str = "kopf.zalando.org";
 
@@ -144,15 +144,30 @@ impl ProgressStorage {
     }
 
     pub(crate) fn fetch(&self, id: &str, body: &Value, corruptions: &mut Vec<Corruption>) -> Option<Value> {
-        match self {
-            Self::Annotations { prefix, v1, .. } => {
-                fetch_json(prefix, id, *v1, body, corruptions).filter(|record| !record.is_null())
+        let record = match self {
+            Self::Annotations { prefix, v1, .. } => fetch_json(prefix, id, *v1, body, corruptions),
+            Self::Status { field, .. } => field.resolve(body).and_then(|records| records.get(id)).cloned(),
+            Self::Multi { storages } => {
+                return storages.iter().find_map(|storage| storage.fetch(id, body, corruptions));
             }
-            Self::Status { field, .. } => {
-                field.resolve(body).and_then(|records| records.get(id)).filter(|record| !record.is_null()).cloned()
-            }
-            Self::Multi { storages } => storages.iter().find_map(|storage| storage.fetch(id, body, corruptions)),
             Self::Front => None,
+        };
+        let record = record.filter(|record| !record.is_null())?;
+        match HandlerState::oddity(&record) {
+            None => Some(record),
+            Some(problem) => {
+                corruptions.push(Corruption { place: self.place_of(id, body), problem });
+                None
+            }
+        }
+    }
+
+    /// Where the progress of a handler is kept, for people.
+    fn place_of(&self, id: &str, body: &Value) -> String {
+        match self {
+            Self::Annotations { prefix, .. } => keys::v2_key(prefix, &keys::mark_key(id, body)),
+            Self::Status { field, .. } => field.child(id).to_string(),
+            Self::Multi { .. } | Self::Front => id.to_owned(),
         }
     }
 

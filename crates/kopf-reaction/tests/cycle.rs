@@ -80,8 +80,8 @@ fn two_handlers_one_after_another() {
             call: b create retry 0, 0s
             info: Handler 'b' succeeded.
             info: Creation is processed: 2 succeeded; 0 failed.
-            patch: kopf.zalando.org/b = null
             patch: kopf.zalando.org/a = null
+            patch: kopf.zalando.org/b = null
             patch: kopf.zalando.org/last-handled-configuration = {"spec":{"x":1}}\n
             debug: Something has changed, but we are not interested (the essence is the same).
         "#,
@@ -791,6 +791,7 @@ fn what_cannot_be_read_is_told_and_replaced() {
         r#"
             warning (local): The stored state in kopf.zalando.org/last-handled-configuration is ignored, as it cannot be read: not a JSON object
             warning (local): The stored state in kopf.zalando.org/a is ignored, as it cannot be read: key must be a string at line 1 column 2
+            warning (local): The stored state in kopf.zalando.org/b is ignored, as it cannot be read: retries is "many"
             debug: Creation is in progress: …
             debug: Handler 'a' is invoked.
             call: a create retry 0, 0s

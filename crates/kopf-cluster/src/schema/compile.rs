@@ -214,6 +214,7 @@ fn plain_parts(fields: &Map<String, Value>) -> Node {
     Node {
         definition: None,
         value_type: text(fields, "type").and_then(ValueType::parse),
+        format: format.map(Arc::from),
         nullable: flag(fields, "nullable"),
         int_or_string: flag(fields, "x-kubernetes-int-or-string") || format == Some("int-or-string"),
         preserve_unknown_fields: flag(fields, "x-kubernetes-preserve-unknown-fields"),

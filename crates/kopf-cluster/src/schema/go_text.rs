@@ -81,6 +81,23 @@ fn float(value: f64, small: i32, large: i32) -> String {
     format!("{digits}e{sign}{:02}", exponent.abs())
 }
 
+/// A value as in messages (`%v`): bare strings, `[a b]` for lists and `map[a:1 b:2]` for objects.
+pub fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Number(value) => number(value),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(plain).collect::<Vec<_>>().join(" ")),
+        Value::Object(fields) => {
+            let mut entries: Vec<(&String, &Value)> = fields.iter().collect();
+            entries.sort_unstable_by_key(|(name, _)| *name);
+            let texts: Vec<String> = entries.iter().map(|(name, field)| format!("{name}:{}", plain(field))).collect();
+            format!("map[{}]", texts.join(" "))
+        }
+    }
+}
+
 /// A value as the server's JSON encoder prints it: keys sorted, `<`, `>` and `&` escaped.
 pub fn json(value: &Value) -> String {
     let mut text = String::new();

@@ -25,7 +25,7 @@ use serde_json::{Map, Value};
 
 pub use duplicates::duplicate_fields;
 pub use field_error::{FieldError, FieldErrorKind, child, index, key};
-pub use go_text::{json as go_json, quote as go_quote};
+pub use go_text::{json as go_json, plain as go_plain, quote as go_quote};
 pub use node::{Additional, ListType, MapType, Node, NodeId, PatchStrategy, ValueType};
 
 /// The definition of the metadata that all objects have.
@@ -142,6 +142,11 @@ impl Schema {
     /// Where the metadata of objects starts, if it is known apart from the schema itself.
     pub fn metadata_id(&self) -> Option<NodeId> {
         self.metadata
+    }
+
+    /// The node of a field, known by its name or as a value of a mapping.
+    pub fn field(&self, node: &Node, name: &str) -> Option<NodeId> {
+        defaulting::field_node(node, name)
     }
 
     /// The node with this number; one that knows nothing if there is none.

@@ -22,6 +22,8 @@ pub struct Node {
     pub definition: Option<Arc<str>>,
     /// The type of the value; absent if any value will do.
     pub value_type: Option<ValueType>,
+    /// The format of a text or a number, as it is written, whether or not it is checked.
+    pub format: Option<Arc<str>>,
     /// Whether null is a value of its own.
     pub nullable: bool,
     /// Both integers and strings are accepted.

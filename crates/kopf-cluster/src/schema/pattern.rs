@@ -60,7 +60,7 @@ fn rewrite(source: &str) -> String {
                 in_class = rewritten.ends_with(':') && rewritten.rfind("[:").is_some_and(|start| start + 2 < rewritten.len());
                 rewritten.push(']');
             }
-            ('{', _) if !in_class && !is_repetition(&characters[position..]) => rewritten.push_str("\\{"),
+            ('{', _) if !in_class && !is_repetition(&characters[position..]) && !follows_property(&characters[..position]) => rewritten.push_str("\\{"),
             ('}', _) if !in_class && !closes_repetition(&characters[..position]) => rewritten.push_str("\\}"),
             _ => rewritten.push(character),
         }
@@ -102,8 +102,12 @@ fn closes_repetition(before: &[char]) -> bool {
     let Some(start) = before.iter().rposition(|character| *character == '{') else { return false };
     let mut whole: Vec<char> = before[start..].to_vec();
     whole.push('}');
-    let is_property = start >= 2 && before[start - 2] == '\\' && matches!(before[start - 1], 'p' | 'P' | 'x');
-    is_property || is_repetition(&whole)
+    follows_property(&before[..start]) || is_repetition(&whole)
+}
+
+/// Whether a brace here belongs to `\p{…}` or `\x{…}`.
+fn follows_property(before: &[char]) -> bool {
+    matches!(before, [.., '\\', 'p' | 'P' | 'x'])
 }
 
 #[cfg(test)]

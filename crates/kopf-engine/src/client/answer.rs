@@ -50,10 +50,10 @@ pub enum ApiError {
     #[error("{what}: no answer in {} seconds", limit.as_secs_f64())]
     Timeout { what: String, limit: Duration },
     /// The connection could not be made, so that the request was not sent.
-    #[error("{what}: cannot connect: {source}")]
+    #[error("{what}: cannot connect: {}", root_of(source.as_ref()))]
     Connecting { what: String, source: Box<dyn StdError + Send + Sync> },
     /// The connection was lost after the request may have been sent.
-    #[error("{what}: the connection was lost: {source}")]
+    #[error("{what}: the connection was lost: {}", root_of(source.as_ref()))]
     Connection { what: String, source: Box<dyn StdError + Send + Sync> },
     /// The answer is not what it should be.
     #[error("{what}: the answer cannot be read: {source}")]
@@ -61,6 +61,11 @@ pub enum ApiError {
     /// The path or the headers are not acceptable for HTTP.
     #[error("{what}: the request cannot be made: {source}")]
     Building { what: String, source: http::Error },
+}
+
+/// The innermost reason, which says most: the outer ones only tell through which layers it came.
+fn root_of<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {
+    chain(error).last().unwrap_or(error)
 }
 
 /// An answer with a code of 400 or above.

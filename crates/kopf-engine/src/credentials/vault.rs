@@ -46,6 +46,8 @@ pub enum LoginError {
 pub struct Session {
     pub client: kube::Client,
     pub generation: u64,
+    /// The address of the API, for messages; None for clients that were made elsewhere.
+    pub server: Option<Arc<str>>,
 }
 
 /// A cheap handle to the credentials of one operator.
@@ -95,7 +97,7 @@ impl Vault {
     fn with_state(clock: Clock, log: Log, connect_timeout: Option<Duration>, client: Option<kube::Client>) -> Self {
         let fixed = client.is_some();
         let entries = client
-            .map(|client| Entry { session: Session { client, generation: 1 }, priority: 0, expiration: None })
+            .map(|client| Entry { session: Session { client, generation: 1, server: None }, priority: 0, expiration: None })
             .into_iter()
             .collect();
         let state = State { entries, last_generation: 1, refusals: 0, fixed };
@@ -193,7 +195,7 @@ impl Vault {
         let mut made = Vec::new();
         for info in infos {
             match info.to_client(self.inner.connect_timeout).await {
-                Ok(client) => made.push((info.priority, client)),
+                Ok((client, server)) => made.push((info.priority, client, Some(server))),
                 Err(error) => {
                     self.inner.log.warn(TARGET, format!("Some credentials cannot be used: {error}."));
                     last_error = Some(error);
@@ -203,18 +205,22 @@ impl Vault {
         if made.is_empty() {
             return Err(last_error.map_or(LoginError::NoCredentials, LoginError::Unusable));
         }
-        self.populate(made);
+        self.replace(made);
         Ok(())
     }
 
     /// Puts clients into use, instead of all that were there.
     pub fn populate(&self, clients: Vec<(i64, kube::Client)>) {
+        self.replace(clients.into_iter().map(|(priority, client)| (priority, client, None)).collect());
+    }
+
+    fn replace(&self, clients: Vec<(i64, kube::Client, Option<Arc<str>>)>) {
         let mut state = self.state();
         state.entries.clear();
-        for (priority, client) in clients {
+        for (priority, client, server) in clients {
             state.last_generation += 1;
             let expiration = *client.valid_until();
-            let session = Session { client, generation: state.last_generation };
+            let session = Session { client, generation: state.last_generation, server };
             state.entries.push(Entry { session, priority, expiration });
         }
         // The sort is stable: among equals, the order of the login handlers decides.

@@ -39,7 +39,10 @@ fn verdicts(selectors: &[ServedSelector], revision: &Revision) -> Vec<String> {
             texts.push(text);
         }
     }
-    let mut unresolved: Vec<String> = revision.unresolved.iter().map(text_of).collect();
+    // What is there more than once is not missing.
+    let is_ambiguous = |index: &&usize| revision.ambiguous.iter().any(|(ambiguous, _)| ambiguous == *index);
+    let unresolved = revision.unresolved.iter().filter(|index| !is_ambiguous(index));
+    let mut unresolved: Vec<String> = unresolved.map(text_of).collect();
     unresolved.sort();
     unresolved.dedup();
     if !unresolved.is_empty() {

@@ -64,8 +64,6 @@ pub struct Ledger {
     pub seen: HashMap<Arc<str>, (Value, bool)>,
     pub finished_deletions: HashSet<Arc<str>>,
     /// Finished ones which an operator has taken over from its predecessor: it cannot know what they have seen.
-    /// And unfinished ones which do not match any more when a round ends: what they miss, they see in the next one,
-    /// unless exactly that is taken back before.
     pub inherited: HashSet<Arc<str>>,
     pub was_held_at_deletion: bool,
     pub tier_was_edited: bool,
@@ -355,8 +353,12 @@ impl World {
         self.store(&conclusion);
         let essence = self.stored_essence();
         self.settle(scene, draft, essence != stored, conclusion.fully_handled);
-        if essence != stored && essence != scene.new {
-            self.ledger.inherited.extend(self.handlers.owned.iter().map(|handler| Arc::clone(&handler.id)));
+        if conclusion.fully_handled && essence != scene.new {
+            // What comes next is another update, even if it happens to have the same old and new.
+            self.ledger.succeeded.clear();
+            // It is remembered by this operator only what the handlers have seen, as that is not what is stored.
+            let all = self.handlers.owned.iter().chain(self.children.values().flatten());
+            self.ledger.finished_in_round.extend(all.map(|handler| Arc::clone(&handler.id)));
         }
         if matches!(fate, Fate::KilledBetweenPatches) {
             // The progress of the deletion is purged already, but the object is still held: it is deleted anew.

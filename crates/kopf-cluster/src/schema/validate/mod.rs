@@ -18,8 +18,6 @@ use serde_json::Value;
 use super::Schema;
 use super::field_error::{FieldError, FieldErrorKind};
 
-pub use rules::RuleSet;
-
 /// Which part of an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {

@@ -1,0 +1,306 @@
+//! What is special about a few built-in kinds; everything else is one machinery for all.
+//!
+//! `admit.rs` and `verbs/` call these hooks at fixed places: when an object is made, changed,
+//! checked, marked as deleted, and gone. A kind that is not named here has nothing special.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::catalog::ResourceType;
+use crate::crd;
+use crate::gc;
+use crate::namespaces;
+use crate::schema::FieldError;
+use crate::state::{CRDS, State};
+use crate::status::Refusal;
+use crate::store::Place;
+use crate::verbs::{Propagation, write_if_unchanged};
+use crate::workload_checks;
+
+/// Whether a status that was sent with a new object is dropped.
+pub fn starts_without_status(resource: &ResourceType) -> bool {
+    !resource.is("", "nodes")
+}
+
+/// Completes a new object.
+pub fn prepare_new(state: &State, resource: &ResourceType, object: &mut Value) -> Result<(), Refusal> {
+    match resource.qualified().as_str() {
+        "namespaces" => namespaces::prepare_new(object),
+        "customresourcedefinitions.apiextensions.k8s.io" => {
+            if let Value::Object(fields) = object {
+                fields.shift_remove("status");
+            }
+            crd::prepare(object);
+        }
+        "secrets" => encode_string_data(object),
+        "pods" => prepare_pod(object),
+        "services" => prepare_service(state, resource, object),
+        _ => {}
+    }
+    if let Some(status) = initial_status(resource).filter(|_| object.get("status").is_none()) {
+        object["status"] = status;
+    }
+    Ok(())
+}
+
+/// Completes a changed object.
+pub fn prepare_change(
+    _state: &State,
+    resource: &ResourceType,
+    old: &Value,
+    object: &mut Value,
+) -> Result<(), Refusal> {
+    match resource.qualified().as_str() {
+        "namespaces" => object["spec"] = old["spec"].clone(),
+        "customresourcedefinitions.apiextensions.k8s.io" => crd::prepare(object),
+        "secrets" => encode_string_data(object),
+        "services" => {
+            for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+                if object["spec"].get(field).is_none_or(|value| value.is_null() || value == "") {
+                    if let Some(kept) = old["spec"].get(field) {
+                        object["spec"][field] = kept.clone();
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// What is wrong with an object beside its metadata.
+pub fn check(resource: &ResourceType, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    match resource.qualified().as_str() {
+        "customresourcedefinitions.apiextensions.k8s.io" => crd::check(object, old),
+        "configmaps" | "secrets" => check_immutable_data(object, old),
+        _ if resource.custom().is_some() => Vec::new(),
+        _ => workload_checks::check(resource, object, old),
+    }
+}
+
+/// What the controllers of a real cluster do after an object was created.
+pub fn after_create(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
+    if resource.is("", "namespaces") {
+        namespaces::furnish(state, object["metadata"]["name"].as_str().unwrap_or_default());
+    }
+    after_update(state, resource, object);
+}
+
+/// What they do after an object was changed.
+pub fn after_update(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
+    if resource.is(CRDS.0, CRDS.1) {
+        let place = Place::new("", object["metadata"]["name"].as_str().unwrap_or_default());
+        let now = state.now();
+        // It may be gone already; then there is nothing to settle.
+        let _ = write_if_unchanged(state, resource, &place, false, |crd| {
+            Ok(crd::settle(crd, now).unwrap_or_else(|| crd.clone()))
+        });
+    }
+    gc::after_update(state, resource, object);
+}
+
+/// What they do after an object was marked as deleted.
+pub fn after_mark(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    if resource.is("", "namespaces") {
+        namespaces::empty(state, name);
+    } else if resource.is(CRDS.0, CRDS.1) {
+        after_update(state, resource, object);
+        gc::empty_crd(state, object);
+    } else {
+        gc::after_update(state, resource, object);
+    }
+}
+
+/// What they do after an object is gone.
+pub fn after_remove(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
+    gc::after_remove(state, object);
+    if let Some(namespace) = object["metadata"]["namespace"].as_str() {
+        namespaces::finish_if_empty(state, namespace);
+    }
+    if resource.custom().is_some() {
+        gc::finish_crd_if_empty(state, resource);
+    }
+}
+
+/// Whether something other than finalizers and grace keeps a deleted object.
+pub fn is_held(resource: &ResourceType, object: &Value) -> bool {
+    resource.is("", "namespaces") && object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())
+}
+
+/// Completes an object that is to be marked as deleted.
+pub fn prepare_deletion(resource: &ResourceType, object: &mut Value) {
+    if resource.is("", "namespaces") {
+        object["status"]["phase"] = json!("Terminating");
+    }
+    if resource.is(CRDS.0, CRDS.1) {
+        let finalizers = &mut object["metadata"]["finalizers"];
+        let mut list = finalizers.as_array().cloned().unwrap_or_default();
+        if !list.iter().any(|finalizer| finalizer == crd::CLEANUP_FINALIZER) {
+            list.push(json!(crd::CLEANUP_FINALIZER));
+        }
+        *finalizers = Value::Array(list);
+    }
+}
+
+/// How long an object may take to go. Only pods on nodes take any time.
+pub fn grace_period(resource: &ResourceType, object: &Value, asked: Option<i64>) -> i64 {
+    if !resource.is("", "pods") {
+        return 0;
+    }
+    let scheduled = object["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
+    let over = matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    match scheduled && !over {
+        true => asked.or_else(|| object["spec"]["terminationGracePeriodSeconds"].as_i64()).unwrap_or(30).max(0),
+        false => 0,
+    }
+}
+
+/// What happens to dependents if nothing is said.
+pub fn default_propagation(resource: &ResourceType) -> Option<Propagation> {
+    let orphans = resource.is("batch", "jobs") || resource.is("", "replicationcontrollers");
+    orphans.then_some(Propagation::Orphan)
+}
+
+/// Whether a deletion is answered with the last state of the object, not with a mere success.
+pub fn shows_deleted(resource: &ResourceType) -> bool {
+    matches!(
+        (resource.group.as_str(), resource.plural.as_str()),
+        ("", "pods" | "podtemplates" | "persistentvolumes" | "persistentvolumeclaims" | "resourcequotas"
+            | "serviceaccounts" | "services")
+            | ("storage.k8s.io", "storageclasses" | "csinodes" | "csidrivers" | "volumeattachments" | "csistoragecapacities"
+                | "volumeattributesclasses")
+            | ("resource.k8s.io", _)
+    )
+}
+
+/// The status of a new object, for kinds that show one at once.
+fn initial_status(resource: &ResourceType) -> Option<Value> {
+    let status = match resource.qualified().as_str() {
+        "deployments.apps" | "jobs.batch" | "cronjobs.batch" => json!({}),
+        "replicasets.apps" | "replicationcontrollers" => json!({"replicas": 0}),
+        "statefulsets.apps" => json!({"replicas": 0, "availableReplicas": 0}),
+        "daemonsets.apps" => json!({"currentNumberScheduled": 0, "numberMisscheduled": 0,
+            "desiredNumberScheduled": 0, "numberReady": 0}),
+        "services" | "ingresses.networking.k8s.io" => json!({"loadBalancer": {}}),
+        "persistentvolumeclaims" | "persistentvolumes" => json!({"phase": "Pending"}),
+        "poddisruptionbudgets.policy" => json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0,
+            "expectedPods": 0}),
+        "horizontalpodautoscalers.autoscaling" => json!({"desiredReplicas": 0, "currentMetrics": null}),
+        "resourcequotas" => json!({}),
+        _ => return None,
+    };
+    Some(status)
+}
+
+/// Secrets can be written as text, but are read only in base64.
+fn encode_string_data(secret: &mut Value) {
+    let Some(Value::Object(texts)) = secret.as_object_mut().and_then(|fields| fields.shift_remove("stringData")) else {
+        return;
+    };
+    for (key, text) in texts {
+        if let Some(text) = text.as_str() {
+            if !secret["data"].is_object() {
+                secret["data"] = json!({});
+            }
+            secret["data"][key] = json!(STANDARD.encode(text));
+        }
+    }
+}
+
+fn check_immutable_data(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let Some(old) = old.filter(|old| old["immutable"] == true) else { return Vec::new() };
+    let detail = "field is immutable when `immutable` is set";
+    let mut errors = Vec::new();
+    if object["immutable"] != true {
+        errors.push(FieldError::forbidden("immutable", detail));
+    }
+    for field in ["data", "binaryData"] {
+        if object.get(field) != old.get(field) {
+            errors.push(FieldError::forbidden(field, detail));
+        }
+    }
+    errors
+}
+
+fn prepare_pod(pod: &mut Value) {
+    let account = pod["spec"]["serviceAccountName"].as_str().unwrap_or("default").to_owned();
+    let spec = &mut pod["spec"];
+    if !spec.is_object() {
+        return;
+    }
+    spec["serviceAccountName"] = json!(account);
+    spec["serviceAccount"] = json!(account);
+    for (field, value) in [("priority", json!(0)), ("preemptionPolicy", json!("PreemptLowerPriority"))] {
+        if spec.get(field).is_none() {
+            spec[field] = value;
+        }
+    }
+    let mut tolerations = spec["tolerations"].as_array().cloned().unwrap_or_default();
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        if !tolerations.iter().any(|toleration| toleration["key"] == key) {
+            tolerations.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
+        }
+    }
+    spec["tolerations"] = Value::Array(tolerations);
+    let quality = quality_of_service(&pod["spec"]);
+    pod["status"] = json!({"phase": "Pending", "qosClass": quality});
+}
+
+fn quality_of_service(spec: &Value) -> &'static str {
+    let containers = spec["containers"].as_array().cloned().unwrap_or_default();
+    let given = |container: &Value, kind: &str| container["resources"][kind].as_object().is_some_and(|map| !map.is_empty());
+    if !containers.iter().any(|container| given(container, "limits") || given(container, "requests")) {
+        return "BestEffort";
+    }
+    let guaranteed = containers.iter().all(|container| {
+        let limits = &container["resources"]["limits"];
+        ["cpu", "memory"].iter().all(|name| {
+            let request = container["resources"]["requests"].get(name);
+            limits.get(name).is_some() && request.is_none_or(|request| Some(request) == limits.get(name))
+        })
+    });
+    if guaranteed { "Guaranteed" } else { "Burstable" }
+}
+
+/// Services get an address of their own, and ports on nodes if they want them.
+fn prepare_service(state: &State, resource: &ResourceType, service: &mut Value) {
+    if service["spec"]["type"] == "ExternalName" || !service["spec"].is_object() {
+        return;
+    }
+    let taken: Vec<Value> =
+        state.store().list(&resource.storage, None, None).iter().map(|stored| stored.decode()).collect();
+    let spec = &mut service["spec"];
+    if spec["clusterIP"].as_str().is_none_or(str::is_empty) {
+        let is_free = |address: &String| !taken.iter().any(|other| other["spec"]["clusterIP"] == address.as_str());
+        let addresses = (0..=255).flat_map(|high| (1..=254).map(move |low| format!("10.0.{high}.{low}")));
+        spec["clusterIP"] = json!(addresses.into_iter().find(is_free).unwrap_or_default());
+    }
+    spec["clusterIPs"] = json!([spec["clusterIP"]]);
+    for (field, value) in [("ipFamilies", json!(["IPv4"])), ("ipFamilyPolicy", json!("SingleStack"))] {
+        if spec.get(field).is_none() {
+            spec[field] = value;
+        }
+    }
+    if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer")) {
+        let used = |port: i64| {
+            let ports = taken.iter().flat_map(|other| other["spec"]["ports"].as_array().into_iter().flatten());
+            ports.into_iter().any(|other| other["nodePort"] == port)
+        };
+        let mut free = (30_000..32_768).filter(|port| !used(*port)).collect::<Vec<i64>>().into_iter();
+        for port in spec["ports"].as_array_mut().into_iter().flatten() {
+            if port.get("nodePort").is_none_or(|port| port == 0) {
+                port["nodePort"] = json!(free.next());
+            }
+        }
+        if spec.get("externalTrafficPolicy").is_none() {
+            spec["externalTrafficPolicy"] = json!("Cluster");
+        }
+        if spec["type"] == "LoadBalancer" && spec.get("allocateLoadBalancerNodePorts").is_none() {
+            spec["allocateLoadBalancerNodePorts"] = json!(true);
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Server-side apply itself.
+
+use serde_json::{Value, json};
+
+use super::compare::compare;
+use super::field_set::FieldSet;
+use super::merge::merge;
+use super::owners::{self, Operation, Owned, Owner, Owners};
+use super::path::{compare_values, path_text};
+use super::shape::Shape;
+use super::typed::{fields_of, misfits, with_named_parents, without};
+use super::{Versions, Write, record_in, strip_managed_fields, stripped, take_from_others, zero_object};
+use crate::schema::Schema;
+
+const LAST_APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
+
+/// Why a configuration cannot be applied.
+#[derive(Debug, thiserror::Error, PartialEq)]
+pub enum ApplyError {
+    /// The request is wrong in itself; 400.
+    #[error("{0}")]
+    BadRequest(String),
+    /// Others own some of the fields, with other values; 409.
+    #[error("{}", message_of(.0))]
+    Conflicts(Vec<Conflict>),
+    /// The configuration does not fit the schema; 500, as the server has it.
+    #[error("{0}")]
+    Untypable(String),
+}
+
+impl ApplyError {
+    /// The HTTP status that the server answers with.
+    pub fn status_code(&self) -> u16 {
+        match self {
+            Self::BadRequest(_) => 400,
+            Self::Conflicts(_) => 409,
+            Self::Untypable(_) => 500,
+        }
+    }
+
+    /// The causes for the details of the status.
+    pub fn causes(&self) -> Value {
+        let conflicts = match self {
+            Self::Conflicts(conflicts) => conflicts.as_slice(),
+            Self::BadRequest(_) | Self::Untypable(_) => &[],
+        };
+        conflicts
+            .iter()
+            .map(|conflict| {
+                let message = format!("conflict with {}", conflict.owner);
+                json!({"reason": "FieldManagerConflict", "message": message, "field": conflict.field})
+            })
+            .collect()
+    }
+}
+
+/// A field that somebody else owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Who owns it, as in messages.
+    pub owner: String,
+    /// The path of the field, such as `.spec.replicas`.
+    pub field: String,
+}
+
+fn message_of(conflicts: &[Conflict]) -> String {
+    if let [only] = conflicts {
+        return format!("Apply failed with 1 conflict: conflict with {}: {}", only.owner, only.field);
+    }
+    let mut lines: Vec<String> = Vec::new();
+    let mut last = None;
+    for conflict in conflicts {
+        if last != Some(&conflict.owner) {
+            lines.push(format!("conflicts with {}:", conflict.owner));
+            last = Some(&conflict.owner);
+        }
+        lines.push(format!("- {}", conflict.field));
+    }
+    format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"))
+}
+
+/// Applies a configuration to a live object, absent if it is to be created, and returns the object
+/// with its new `managedFields`. The caller defaults, prunes and validates it as any other write.
+pub fn apply(write: &Write<'_>, live: Option<&Value>, config: &Value, force: bool) -> Result<Value, ApplyError> {
+    match try_apply(write, live, config, force) {
+        Err(ApplyError::Conflicts(conflicts)) if write.manager == "kubectl" => {
+            let allowed = live.and_then(|live| unchanged_since_last_applied(write, live)).unwrap_or_default();
+            let is_allowed = |conflict: &Conflict| allowed.contains(&conflict.field);
+            let rest: Vec<Conflict> = conflicts.into_iter().filter(|conflict| !is_allowed(conflict)).collect();
+            match rest.is_empty() {
+                true => try_apply(write, live, config, true),
+                false => Err(ApplyError::Conflicts(rest)),
+            }
+        }
+        result => result,
+    }
+}
+
+fn try_apply(write: &Write<'_>, live: Option<&Value>, config: &Value, force: bool) -> Result<Value, ApplyError> {
+    let schema = check_request(write, config)?;
+    let shape = Shape::new(&schema);
+    let mut object = live.cloned().unwrap_or_else(|| zero_object(&schema, config));
+    let mut owners = owners::read(object.pointer("/metadata/managedFields"))
+        .map_err(|reason| ApplyError::Untypable(format!("failed to decode managed fields: {reason}")))?;
+    strip_managed_fields(&mut object);
+    if owners.is_empty() {
+        record_in(write, None, &object, Operation::Update, "before-first-apply", &mut owners);
+    }
+    let applier = Owner {
+        manager: if write.manager.is_empty() { "unknown".to_owned() } else { write.manager.to_owned() },
+        operation: Operation::Apply,
+        api_version: String::new(),
+        subresource: write.subresource.to_owned(),
+    };
+    let merged = merge(&shape, &object, config);
+    let last = owners.get(&applier).cloned();
+    let fields = fields_of(&shape, config).outside_of(write.ignored);
+    let time = last.as_ref().and_then(|last| last.time.clone());
+    owners.insert(applier.clone(), Owned { fields, api_version: write.api_version.to_owned(), time });
+    let mut applied = match last.filter(|last| !last.fields.is_empty()) {
+        Some(last) => without_abandoned(write, merged, &owners, &last),
+        None => merged,
+    };
+    let changes = compare(&shape, &object, &applied);
+    take_from_others(write, &object, &applied, &changes, &mut owners, Some(&applier), force)
+        .map_err(|conflicts| ApplyError::Conflicts(conflicts.into_iter().flat_map(each_conflict).collect()))?;
+    if let Some(owned) = owners.get_mut(&applier) {
+        owned.fields = owned.fields.difference(&stripped());
+        if compare_values(&object, &applied).is_ne() {
+            owned.time = Some(write.now.to_owned());
+        }
+    }
+    owners.retain(|_, owned| !owned.fields.is_empty());
+    renew_last_applied(write, config, &mut applied);
+    owners::write(&mut applied, &owners);
+    Ok(applied)
+}
+
+fn check_request(write: &Write<'_>, config: &Value) -> Result<Schema, ApplyError> {
+    let version = config.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    if version != write.api_version {
+        return Err(ApplyError::BadRequest(format!(
+            "Incorrect version specified in apply patch. Specified patch version: {version}, expected: {}",
+            write.api_version
+        )));
+    }
+    if config.pointer("/metadata/managedFields").is_some_and(|entries| !entries.is_null()) {
+        return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
+    }
+    let schema = write.versions.schema(write.api_version).unwrap_or_else(Schema::of_anything);
+    let misfits = misfits(&Shape::new(&schema), config, false);
+    let reason = match misfits.as_slice() {
+        [] => return Ok(schema),
+        [only] => only.clone(),
+        many => format!("errors:\n  {}", many.join("\n  ")),
+    };
+    Err(ApplyError::Untypable(format!("failed to create typed patch object ({}): {reason}", designation(config))))
+}
+
+/// An object in messages: `namespace/name; group/version, Kind=Kind`.
+fn designation(object: &Value) -> String {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let version = text("/apiVersion");
+    let version = if version.contains('/') { version.to_owned() } else { format!("/{version}") };
+    format!("{}/{}; {version}, Kind={}", text("/metadata/namespace"), text("/metadata/name"), text("/kind"))
+}
+
+fn each_conflict((owner, fields): (Owner, FieldSet)) -> Vec<Conflict> {
+    let description = owner.description();
+    fields.paths().iter().map(|path| Conflict { owner: description.clone(), field: path_text(path) }).collect()
+}
+
+/// Removes what the applier applied last time, does not apply now, and nobody else owns.
+fn without_abandoned(write: &Write<'_>, merged: Value, owners: &Owners, last: &Owned) -> Value {
+    let versions = write.versions;
+    let Some((schema, merged_then)) = versions.schema(&last.api_version).zip(versions.convert(&merged, &last.api_version)) else {
+        return merged;
+    };
+    let shape = Shape::new(&schema);
+    let last_fields = with_named_parents(&shape, &last.fields);
+    let mut pruned = without(&shape, &merged_then, &last_fields);
+    let mut owned_versions: Vec<&String> = owners.values().map(|owned| &owned.api_version).collect();
+    owned_versions.sort_unstable_by_key(|version| (**version != last.api_version, (*version).clone()));
+    owned_versions.dedup();
+    for version in owned_versions {
+        pruned = add_back_owned(versions, &merged_then, &pruned, version, &last.api_version, owners).unwrap_or(pruned);
+    }
+    // Only what the applier itself owned may go.
+    let pruned_fields = with_named_parents(&shape, &fields_of(&shape, &pruned));
+    let merged_fields = with_named_parents(&shape, &fields_of(&shape, &merged_then));
+    let gone = merged_fields.difference(&pruned_fields).intersection(&last_fields);
+    let rest = without(&shape, &merged_then, &gone);
+    versions.convert(&rest, write.api_version).unwrap_or(merged)
+}
+
+/// Restores the removed fields that somebody owns in this version.
+fn add_back_owned(
+    versions: &dyn Versions, merged: &Value, pruned: &Value, version: &str, back_to: &str, owners: &Owners,
+) -> Option<Value> {
+    let schema = versions.schema(version)?;
+    let shape = Shape::new(&schema);
+    let (merged, pruned) = (versions.convert(merged, version)?, versions.convert(pruned, version)?);
+    let of_version = owners.values().filter(|owned| owned.api_version == version);
+    let owned = of_version.fold(FieldSet::default(), |all, owned| all.union(&owned.fields));
+    let kept = with_named_parents(&shape, &fields_of(&shape, &pruned)).union(&with_named_parents(&shape, &owned));
+    let removed = with_named_parents(&shape, &fields_of(&shape, &merged)).difference(&kept);
+    versions.convert(&without(&shape, &merged, &removed), back_to)
+}
+
+/// The fields that are still as `kubectl apply` left them before it used server-side apply.
+fn unchanged_since_last_applied(write: &Write<'_>, live: &Value) -> Option<Vec<String>> {
+    let schema = write.versions.schema(write.api_version)?;
+    let shape = Shape::new(&schema);
+    let annotation = live.pointer(LAST_APPLIED)?.as_str()?;
+    let last: Value = serde_json::from_str(annotation).ok()?;
+    if last.get("apiVersion").and_then(Value::as_str) != Some(write.api_version) {
+        return None;
+    }
+    let changes = compare(&shape, &last, live);
+    let unchanged = fields_of(&shape, &last).difference(&changes.modified).difference(&changes.added).difference(&changes.removed);
+    Some(unchanged.paths().iter().map(|path| path_text(path)).collect())
+}
+
+/// Keeps the annotation of client-side `kubectl apply` up to date where it is in use.
+fn renew_last_applied(write: &Write<'_>, config: &Value, applied: &mut Value) {
+    if write.manager != "kubectl" {
+        return;
+    }
+    let Some(annotation) = applied.pointer_mut(LAST_APPLIED).filter(|annotation| annotation.as_str().is_some_and(|text| !text.is_empty()))
+    else {
+        return;
+    };
+    let mut config = config.clone();
+    if let Some(annotations) = config.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        annotations.shift_remove("kubectl.kubernetes.io/last-applied-configuration");
+    }
+    *annotation = Value::String(crate::schema::go_json(&config) + "\n");
+}

@@ -1,0 +1,233 @@
+//! Server-side apply, and the bookkeeping of all other writes in `metadata.managedFields`.
+//!
+//! Every write leaves a trace of who set which fields. Server-side apply merges a configuration
+//! into the live object by these traces: it refuses to take fields that others have set to other
+//! values, unless forced, and removes the fields that the same manager applied before and does
+//! not apply any more.
+//!
+//! The API front calls [`apply`] for patches of that type, and [`record_write`] for all others.
+
+mod path;
+mod field_set;
+mod shape;
+mod typed;
+mod compare;
+mod merge;
+mod owners;
+mod apply;
+mod zero;
+
+use serde_json::Value;
+
+use crate::schema::Schema;
+
+pub use apply::{ApplyError, Conflict, apply};
+pub use field_set::FieldSet;
+pub use path::PathElement;
+pub use zero::zero_object;
+
+use compare::{Comparison, compare};
+use owners::{Operation, Owner, Owners};
+use shape::Shape;
+
+/// A write as the bookkeeping sees it.
+pub struct Write<'a> {
+    /// The versions of the kind.
+    pub versions: &'a dyn Versions,
+    /// The version of the request, such as `apps/v1`.
+    pub api_version: &'a str,
+    /// Who writes: the `fieldManager` of the request, or see [`manager_name`].
+    pub manager: &'a str,
+    /// The part of the object that is written; empty for the object itself.
+    pub subresource: &'a str,
+    /// Fields that this sort of write never changes, such as the status for writes to the object.
+    pub ignored: &'a FieldSet,
+    /// The time of the request, such as `2026-01-31T23:59:59Z`.
+    pub now: &'a str,
+}
+
+/// The versions in which objects of a kind can be seen.
+pub trait Versions {
+    /// The schema of a version; absent if the version is not served any more.
+    fn schema(&self, api_version: &str) -> Option<Schema>;
+
+    /// An object in another version; absent if it cannot be converted.
+    fn convert(&self, object: &Value, api_version: &str) -> Option<Value>;
+}
+
+/// A kind with one version only, or whose versions differ in nothing that matters here.
+pub struct OneVersion {
+    /// The version, such as `apps/v1`.
+    pub api_version: String,
+    /// Its schema.
+    pub schema: Schema,
+}
+
+impl Versions for OneVersion {
+    fn schema(&self, api_version: &str) -> Option<Schema> {
+        (api_version == self.api_version).then(|| self.schema.clone())
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Option<Value> {
+        (api_version == self.api_version).then(|| object.clone())
+    }
+}
+
+/// The name that a request is recorded under, if it gave none: the program of its user agent.
+pub fn manager_name(field_manager: &str, user_agent: &str) -> String {
+    if !field_manager.is_empty() {
+        return field_manager.to_owned();
+    }
+    let program = user_agent.split('/').next().unwrap_or_default();
+    program.chars().filter(|character| !character.is_control()).take(128).collect()
+}
+
+/// Records a create, an update or a patch: `new` gets the `managedFields` that it is stored with.
+/// `old` is the object before the write, absent for a create.
+pub fn record_write(write: &Write<'_>, old: Option<&Value>, new: &mut Value) {
+    let mut owners = owners_before(write, old, new);
+    strip_managed_fields(new);
+    // Objects whose bookkeeping was switched off by somebody stay without it.
+    if owners.is_empty() && old.is_some() {
+        return;
+    }
+    record_in(write, old, new, Operation::Update, write.manager, &mut owners);
+    owners::limit(&mut owners);
+    owners::write(new, &owners);
+}
+
+/// Keeps the old bookkeeping if a write changed nothing but the times in it.
+pub fn keep_times_of_no_change(old: &Value, new: &mut Value) {
+    let without_times = |object: &Value| {
+        let mut object = object.clone();
+        let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
+        for entry in entries.into_iter().flatten() {
+            if let Some(entry) = entry.as_object_mut() {
+                entry.shift_remove("time");
+            }
+        }
+        object
+    };
+    let managed_fields = old.pointer("/metadata/managedFields");
+    if let (true, Some(managed_fields)) = (without_times(old) == without_times(new), managed_fields)
+        && let Some(place) = new.pointer_mut("/metadata/managedFields")
+    {
+        *place = managed_fields.clone();
+    }
+}
+
+/// The entries that a write starts from: those that it brings, or those of the stored object.
+fn owners_before(write: &Write<'_>, old: Option<&Value>, new: &Value) -> Owners {
+    let stored = || owners::read(old.and_then(|old| old.pointer("/metadata/managedFields"))).unwrap_or_default();
+    if !write.subresource.is_empty() {
+        return stored();
+    }
+    let brought = new.pointer("/metadata/managedFields").filter(|brought| !brought.is_null());
+    let is_reset = match brought.and_then(Value::as_array).map(Vec::as_slice) {
+        Some([]) => true,
+        Some([only]) => only.as_object().is_some_and(|entry| entry.is_empty()),
+        _ => false,
+    };
+    if is_reset {
+        return Owners::new();
+    }
+    match owners::read(brought) {
+        Ok(owners) if !owners.is_empty() => owners,
+        _ => stored(),
+    }
+}
+
+/// Notes the differences of two states under a name, and takes them from all others.
+fn record_in(
+    write: &Write<'_>, old: Option<&Value>, new: &Value, operation: Operation, manager: &str, owners: &mut Owners,
+) {
+    let Some(schema) = write.versions.schema(write.api_version) else { return };
+    let shape = Shape::new(&schema);
+    let empty = zero_object(&schema, new);
+    let mut old = old.cloned().unwrap_or(empty);
+    strip_managed_fields(&mut old);
+    let changes = compare(&shape, &old, new);
+    // Nothing is in the way of a plain write.
+    let _ = take_from_others(write, &old, new, &changes, owners, None, true);
+    let set = changes.modified.union(&changes.added).outside_of(write.ignored).difference(&stripped());
+    if set.is_empty() {
+        return;
+    }
+    let owner = Owner {
+        manager: if manager.is_empty() { "unknown".to_owned() } else { manager.to_owned() },
+        operation,
+        api_version: write.api_version.to_owned(),
+        subresource: write.subresource.to_owned(),
+    };
+    let owned = owners.entry(owner).or_default();
+    owned.fields = owned.fields.union(&set);
+    owned.api_version = write.api_version.to_owned();
+    owned.time = Some(write.now.to_owned());
+}
+
+/// Takes the changed fields from all owners but one. Without force, fields that others own are
+/// conflicts, and nothing is taken.
+fn take_from_others(
+    write: &Write<'_>, old: &Value, new: &Value, changes: &Comparison, owners: &mut Owners, writer: Option<&Owner>, force: bool,
+) -> Result<(), Vec<(Owner, FieldSet)>> {
+    let mut by_version = vec![(write.api_version.to_owned(), Some(changes.outside_of(write.ignored)))];
+    let mut conflicts = Vec::new();
+    let mut lost = Vec::new();
+    for (owner, owned) in owners.iter().filter(|(owner, _)| Some(*owner) != writer) {
+        let known = by_version.iter().position(|(version, _)| *version == owned.api_version);
+        let position = known.unwrap_or_else(|| {
+            by_version.push((owned.api_version.clone(), changes_in(write.versions, &owned.api_version, old, new)));
+            by_version.len() - 1
+        });
+        let Some((_, Some(changes))) = by_version.get(position) else {
+            lost.push((owner.clone(), None));
+            continue;
+        };
+        let taken = owned.fields.intersection(&changes.modified.union(&changes.added));
+        lost.push((owner.clone(), Some(taken.union(&changes.removed))));
+        if !taken.is_empty() {
+            conflicts.push((owner.clone(), taken));
+        }
+    }
+    if !force && !conflicts.is_empty() {
+        return Err(conflicts);
+    }
+    for (owner, fields) in lost {
+        let rest = fields.and_then(|fields| Some(owners.get(&owner)?.fields.difference(&fields)));
+        match (rest, owners.get_mut(&owner)) {
+            (Some(rest), Some(owned)) if !rest.is_empty() => owned.fields = rest,
+            _ => drop(owners.remove(&owner)),
+        }
+    }
+    Ok(())
+}
+
+fn changes_in(versions: &dyn Versions, api_version: &str, old: &Value, new: &Value) -> Option<Comparison> {
+    let schema = versions.schema(api_version)?;
+    let (old, new) = (versions.convert(old, api_version)?, versions.convert(new, api_version)?);
+    Some(compare(&Shape::new(&schema), &old, &new))
+}
+
+fn strip_managed_fields(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.shift_remove("managedFields");
+    }
+}
+
+/// The fields that nobody owns, since they name the object or are the server's own.
+fn stripped() -> FieldSet {
+    FieldSet::of_fields(&[
+        &["apiVersion"],
+        &["kind"],
+        &["metadata"],
+        &["metadata", "name"],
+        &["metadata", "namespace"],
+        &["metadata", "creationTimestamp"],
+        &["metadata", "selfLink"],
+        &["metadata", "uid"],
+        &["metadata", "clusterName"],
+        &["metadata", "generation"],
+        &["metadata", "managedFields"],
+        &["metadata", "resourceVersion"],
+    ])
+}

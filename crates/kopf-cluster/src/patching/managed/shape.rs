@@ -1,0 +1,250 @@
+//! What a schema says about merging: which values are scalars, which lists have keys, which
+//! objects are taken as a whole.
+//!
+//! Where a schema is silent the shape is deduced from the value itself: objects are merged field
+//! by field, lists are taken as a whole.
+
+use serde_json::Value;
+
+use crate::schema::{Additional, ListType, MapType, Node, NodeId, Schema, ValueType};
+
+use super::path::PathElement;
+
+const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
+
+/// A place in an object, by what is known about it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Place {
+    /// A node of the schema. If open, fields that it does not know are merged as they come.
+    Known {
+        /// The node.
+        id: NodeId,
+        /// Some node above keeps unknown fields.
+        is_open: bool,
+        /// The object has metadata of its own here: it is a whole or an embedded object.
+        is_object: bool,
+    },
+    /// A text, whatever the schema says: apiVersion and kind.
+    Text,
+    /// No schema: objects are merged, the rest is taken as a whole.
+    Deduced,
+    /// No schema, and everything is taken as a whole.
+    Untyped,
+    /// The schema does not allow a value here.
+    Forbidden,
+}
+
+/// Which sorts of values fit a place, and how they are merged.
+#[derive(Clone, Debug, Default)]
+pub struct Atom {
+    /// Scalars fit.
+    pub scalar: Option<Scalar>,
+    /// Lists fit.
+    pub list: Option<List>,
+    /// Objects fit; true if they are taken as a whole.
+    pub map: Option<bool>,
+}
+
+/// The sorts of scalars.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalar {
+    /// Any number.
+    Numeric,
+    /// A text.
+    Text,
+    /// True or false.
+    Boolean,
+    /// Any scalar.
+    Any,
+}
+
+/// How a list is merged.
+#[derive(Clone, Debug, PartialEq)]
+pub enum List {
+    /// As a whole.
+    Atomic,
+    /// By the values of its items.
+    Set,
+    /// By the keys of its items.
+    Keyed(Vec<String>),
+}
+
+/// The sort of a value that applies to a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// An object.
+    Map,
+    /// A scalar.
+    Scalar,
+    /// A list.
+    List,
+}
+
+impl Atom {
+    /// The sort of the value, if it fits; else the sort that the place prefers.
+    pub fn sort_of(&self, value: Option<&Value>) -> Option<Sort> {
+        let fitting = match value {
+            Some(Value::Object(_)) => self.map.map(|_| Sort::Map),
+            Some(Value::Array(_)) => self.list.as_ref().map(|_| Sort::List),
+            Some(Value::Null) | None => None,
+            Some(_) => self.scalar.map(|_| Sort::Scalar),
+        };
+        let preferred = match self {
+            Atom { map: Some(_), .. } => Some(Sort::Map),
+            Atom { scalar: Some(_), .. } => Some(Sort::Scalar),
+            Atom { list: Some(_), .. } => Some(Sort::List),
+            _ => None,
+        };
+        fitting.or(preferred)
+    }
+}
+
+/// The shape of a whole kind.
+pub struct Shape<'a> {
+    schema: &'a Schema,
+}
+
+impl<'a> Shape<'a> {
+    /// The shape that a schema gives.
+    pub fn new(schema: &'a Schema) -> Self {
+        Self { schema }
+    }
+
+    /// Where objects start.
+    pub fn root(&self) -> Place {
+        let id = self.schema.root_id();
+        let is_custom = self.schema.metadata_id().is_some();
+        match self.schema.node(id) {
+            node if node.definition.is_none() && node.value_type.is_none() && node.properties.is_empty() => Place::Deduced,
+            node => Place::Known { id, is_open: node.preserve_unknown_fields, is_object: is_custom },
+        }
+    }
+
+    /// What fits a place.
+    pub fn atom(&self, place: Place) -> Atom {
+        match place {
+            Place::Text => Atom { scalar: Some(Scalar::Text), ..Atom::default() },
+            Place::Deduced => Atom { scalar: Some(Scalar::Any), list: Some(List::Atomic), map: Some(false) },
+            Place::Untyped => Atom { scalar: Some(Scalar::Any), list: Some(List::Atomic), map: Some(true) },
+            Place::Forbidden => Atom::default(),
+            Place::Known { id, .. } => atom_of(self.schema.node(id)),
+        }
+    }
+
+    /// The place of a field, and whether it is a field that the schema names.
+    pub fn field(&self, place: Place, name: &str) -> (Place, bool) {
+        let Place::Known { id, is_open, is_object } = place else {
+            return (if place == Place::Deduced { Place::Deduced } else { Place::Untyped }, false);
+        };
+        let node = self.schema.node(id);
+        if let (true, Some(metadata)) = (is_object, self.schema.metadata_id()) {
+            match name {
+                "apiVersion" | "kind" => return (Place::Text, true),
+                "metadata" => return (Place::Known { id: metadata, is_open: false, is_object: false }, true),
+                _ => {}
+            }
+        }
+        if node.definition.as_deref() == Some(RAW_EXTENSION) {
+            return (Place::Untyped, false);
+        }
+        match (node.properties.get(name), node.additional) {
+            (Some(property), _) => (self.below(*property, is_open), true),
+            (None, Additional::Values(values)) => (self.below(values, is_open), false),
+            (None, Additional::Anything) => (Place::Deduced, false),
+            (None, Additional::Unspecified) if is_open || node.properties.is_empty() => (Place::Deduced, false),
+            (None, Additional::Unspecified | Additional::Nothing) => (Place::Forbidden, false),
+        }
+    }
+
+    /// The place of the items of a list.
+    pub fn item(&self, place: Place) -> Place {
+        match place {
+            Place::Known { id, is_open, .. } => {
+                self.schema.node(id).items.map_or(Place::Untyped, |items| self.below(items, is_open))
+            }
+            _ => Place::Untyped,
+        }
+    }
+
+    /// A child of a node: openness is inherited, except into definitions of their own.
+    fn below(&self, id: NodeId, is_open: bool) -> Place {
+        let node = self.schema.node(id);
+        let inherits = is_open && node.definition.is_none();
+        Place::Known { id, is_open: inherits || node.preserve_unknown_fields, is_object: node.embedded_resource }
+    }
+
+    /// How an item of a list is told from the others.
+    pub fn element(&self, place: Place, list: &List, item: &Value) -> Result<PathElement, String> {
+        match list {
+            List::Atomic => Err("invalid indexing of non-associative list".to_owned()),
+            List::Set => match item {
+                Value::Object(_) => Err("associative list without keys has an element that's a map type".to_owned()),
+                Value::Array(_) => Err("not supported: associative list with lists as elements".to_owned()),
+                Value::Null => Err("associative list without keys has an element that's an explicit null".to_owned()),
+                scalar => Ok(PathElement::Value(scalar.clone())),
+            },
+            List::Keyed(keys) => match item {
+                Value::Null => Err("associative list with keys may not have a null element".to_owned()),
+                Value::Object(fields) => {
+                    let items = self.item(place);
+                    let value_of = |key: &String| fields.get(key).cloned().or_else(|| self.default_of(items, key));
+                    let mut values: Vec<(String, Value)> =
+                        keys.iter().filter_map(|key| Some((key.clone(), value_of(key)?))).collect();
+                    if values.is_empty() {
+                        let quoted: Vec<String> = keys.iter().map(|key| crate::schema::go_quote(key)).collect();
+                        return Err(format!(
+                            "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
+                            quoted.join(" ")
+                        ));
+                    }
+                    values.sort_by(|left, right| left.0.cmp(&right.0));
+                    Ok(PathElement::Key(values))
+                }
+                _ => Err("associative list with keys may not have non-map elements".to_owned()),
+            },
+        }
+    }
+
+    fn default_of(&self, items: Place, key: &str) -> Option<Value> {
+        match self.field(items, key) {
+            (Place::Known { id, .. }, true) => self.schema.node(id).default.clone(),
+            _ => None,
+        }
+    }
+}
+
+fn atom_of(node: &Node) -> Atom {
+    match node.definition.as_deref() {
+        Some(QUANTITY) => return Atom { scalar: Some(Scalar::Any), ..Atom::default() },
+        Some(RAW_EXTENSION) => return Atom { scalar: Some(Scalar::Any), list: Some(List::Atomic), map: Some(true) },
+        _ => {}
+    }
+    let is_atomic = node.map_type == Some(MapType::Atomic);
+    let value_type = node.value_type.filter(|_| !node.int_or_string);
+    match value_type {
+        None => Atom { scalar: Some(Scalar::Any), list: Some(list_of(node)), map: Some(is_atomic) },
+        Some(ValueType::Object) => Atom { map: Some(is_atomic), ..Atom::default() },
+        Some(ValueType::Array) => Atom { list: Some(list_of(node)), ..Atom::default() },
+        Some(ValueType::Integer | ValueType::Number) => Atom { scalar: Some(Scalar::Numeric), ..Atom::default() },
+        Some(ValueType::Boolean) => Atom { scalar: Some(Scalar::Boolean), ..Atom::default() },
+        Some(ValueType::String) => {
+            let is_plain = node.format.as_deref().is_none_or(|format| format == "byte");
+            let scalar = if is_plain { Scalar::Text } else { Scalar::Any };
+            Atom { scalar: Some(scalar), ..Atom::default() }
+        }
+    }
+}
+
+fn list_of(node: &Node) -> List {
+    match &node.list_type {
+        Some(ListType::Atomic) => List::Atomic,
+        Some(ListType::Set) => List::Set,
+        Some(ListType::Map(keys)) => List::Keyed(keys.clone()),
+        None if node.patch_strategy.merge => match &node.patch_strategy.merge_key {
+            Some(key) => List::Keyed(vec![key.clone()]),
+            None => List::Set,
+        },
+        None => List::Atomic,
+    }
+}

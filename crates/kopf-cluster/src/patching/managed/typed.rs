@@ -1,0 +1,212 @@
+//! Values together with their shape: which fields they have, whether they fit, and what is left
+//! of them without some fields.
+
+use serde_json::{Map, Value};
+
+use crate::schema::go_plain;
+
+use super::field_set::FieldSet;
+use super::path::PathElement;
+use super::shape::{List, Place, Scalar, Shape, Sort};
+
+/// Every leaf and every item of a value.
+pub fn fields_of(shape: &Shape<'_>, value: &Value) -> FieldSet {
+    let mut set = FieldSet::default();
+    collect(shape, shape.root(), value, &mut Vec::new(), &mut set);
+    set
+}
+
+fn collect(shape: &Shape<'_>, place: Place, value: &Value, path: &mut Vec<PathElement>, set: &mut FieldSet) {
+    let atom = shape.atom(place);
+    match (atom.sort_of(Some(value)), value) {
+        (Some(Sort::Map), _) if atom.map == Some(true) => set.insert(path),
+        (Some(Sort::Map), Value::Object(fields)) => {
+            for (name, field) in fields {
+                let (below, is_named) = shape.field(place, name);
+                path.push(PathElement::Field(name.clone()));
+                collect(shape, below, field, path, set);
+                let is_hollow = field.is_null() || field.as_object().is_some_and(Map::is_empty);
+                if is_hollow || !is_named {
+                    set.insert(path);
+                }
+                path.pop();
+            }
+        }
+        (Some(Sort::List), _) if atom.list == Some(List::Atomic) => set.insert(path),
+        (Some(Sort::List), Value::Array(items)) => {
+            let Some(list) = &atom.list else { return };
+            let elements: Vec<PathElement> = items.iter().filter_map(|item| shape.element(place, list, item).ok()).collect();
+            for (item, element) in items.iter().zip(&elements) {
+                let is_repeated = elements.iter().filter(|other| *other == element).count() > 1;
+                path.push(element.clone());
+                if !is_repeated {
+                    collect(shape, shape.item(place), item, path, set);
+                }
+                set.insert(path);
+                path.pop();
+            }
+        }
+        (Some(Sort::Scalar), _) => set.insert(path),
+        _ => {}
+    }
+}
+
+/// Everything in a value that does not fit its shape, as the server says it.
+pub fn misfits(shape: &Shape<'_>, value: &Value, allows_repetitions: bool) -> Vec<String> {
+    let mut found = Vec::new();
+    check(shape, shape.root(), value, allows_repetitions, "", &mut found);
+    found
+}
+
+fn check(shape: &Shape<'_>, place: Place, value: &Value, allows_repetitions: bool, path: &str, found: &mut Vec<String>) {
+    let atom = shape.atom(place);
+    let complaint = |text: String| if path.is_empty() { text } else { format!("{path}: {text}") };
+    match (atom.sort_of(Some(value)), value) {
+        (_, Value::Null) => {}
+        (Some(Sort::Map), Value::Object(fields)) => {
+            for (name, field) in fields {
+                let below = format!("{path}.{name}");
+                match shape.field(place, name).0 {
+                    Place::Forbidden => found.push(format!("{below}: field not declared in schema")),
+                    place => check(shape, place, field, allows_repetitions, &below, found),
+                }
+            }
+        }
+        (Some(Sort::Map), other) => found.push(complaint(format!("expected map, got &{{{}}}", go_plain(other)))),
+        (Some(Sort::List), Value::Array(items)) => {
+            let list = atom.list.unwrap_or(List::Atomic);
+            let mut seen = Vec::new();
+            for (position, item) in items.iter().enumerate() {
+                let element = match list {
+                    List::Atomic => PathElement::Index(position as i64),
+                    _ => match shape.element(place, &list, item) {
+                        Ok(element) => element,
+                        Err(reason) => return found.push(complaint(format!("element {position}: {reason}"))),
+                    },
+                };
+                if seen.contains(&element) && !allows_repetitions {
+                    found.push(complaint(format!("duplicate entries for key {element}")));
+                }
+                let below = format!("{path}{element}");
+                seen.push(element);
+                check(shape, shape.item(place), item, allows_repetitions, &below, found);
+            }
+        }
+        (Some(Sort::List), other) => found.push(complaint(format!("expected list, got &{{{}}}", go_plain(other)))),
+        (Some(Sort::Scalar), value) => {
+            if let Some(text) = atom.scalar.and_then(|scalar| misfit_of_scalar(scalar, value)) {
+                found.push(complaint(text));
+            }
+        }
+        (None, _) => found.push(complaint("schema error: invalid atom: inlined".to_owned())),
+    }
+}
+
+fn misfit_of_scalar(scalar: Scalar, value: &Value) -> Option<String> {
+    match (scalar, value) {
+        (Scalar::Numeric, Value::Number(_)) | (Scalar::Text, Value::String(_)) | (Scalar::Boolean, Value::Bool(_)) => None,
+        (Scalar::Any, Value::Number(_) | Value::String(_) | Value::Bool(_)) => None,
+        (Scalar::Numeric, other) => Some(format!("expected numeric (int or float), got {}", go_type(other))),
+        (Scalar::Text, other) => Some(format!("expected string, got &value.valueUnstructured{{Value:{}}}", go_syntax(other))),
+        (Scalar::Boolean, other) => Some(format!("expected boolean, got &{{{}}}", go_plain(other))),
+        (Scalar::Any, other) => Some(format!("expected any scalar, got &{{{}}}", go_plain(other))),
+    }
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.as_i64().is_some() => "int64",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// A value as source code of the server's language (`%#v`).
+fn go_syntax(value: &Value) -> String {
+    match value {
+        Value::Null => "interface {}(nil)".to_owned(),
+        Value::String(text) => crate::schema::go_quote(text),
+        Value::Array(items) => format!("[]interface {{}}{{{}}}", items.iter().map(go_syntax).collect::<Vec<_>>().join(", ")),
+        Value::Object(fields) => {
+            let mut entries: Vec<String> =
+                fields.iter().map(|(name, field)| format!("{}:{}", crate::schema::go_quote(name), go_syntax(field))).collect();
+            entries.sort_unstable();
+            format!("map[string]interface {{}}{{{}}}", entries.join(", "))
+        }
+        other => go_plain(other),
+    }
+}
+
+/// A value without some of its fields and items.
+pub fn without(shape: &Shape<'_>, value: &Value, removed: &FieldSet) -> Value {
+    remove(shape, shape.root(), value, removed)
+}
+
+fn remove(shape: &Shape<'_>, place: Place, value: &Value, removed: &FieldSet) -> Value {
+    let atom = shape.atom(place);
+    match (atom.sort_of(Some(value)), value) {
+        (Some(Sort::Map), Value::Object(fields)) if atom.map == Some(false) => {
+            let mut kept = Map::new();
+            for (name, field) in fields {
+                let element = PathElement::Field(name.clone());
+                if removed.members.contains(&element) {
+                    continue;
+                }
+                let rest = match removed.children.get(&element) {
+                    Some(below) if !below.is_empty() => remove(shape, shape.field(place, name).0, field, below),
+                    _ => field.clone(),
+                };
+                kept.insert(name.clone(), rest);
+            }
+            if kept.is_empty() { Value::Null } else { Value::Object(kept) }
+        }
+        (Some(Sort::List), Value::Array(items)) if atom.list != Some(List::Atomic) => {
+            let list = atom.list.unwrap_or(List::Atomic);
+            let mut kept = Vec::new();
+            for item in items {
+                let element = shape.element(place, &list, item).ok();
+                if element.as_ref().is_some_and(|element| removed.members.contains(element)) {
+                    continue;
+                }
+                kept.push(match element.and_then(|element| removed.children.get(&element)) {
+                    Some(below) if !below.is_empty() => remove(shape, shape.item(place), item, below),
+                    _ => item.clone(),
+                });
+            }
+            if kept.is_empty() { Value::Null } else { Value::Array(kept) }
+        }
+        (Some(Sort::Scalar), value) => value.clone(),
+        _ => Value::Null,
+    }
+}
+
+/// The set with the named fields above its members: `a.b` makes `a` a member, if it is a field
+/// of a structure and not a key of a mapping.
+pub fn with_named_parents(shape: &Shape<'_>, set: &FieldSet) -> FieldSet {
+    add_named_parents(shape, shape.root(), set)
+}
+
+fn add_named_parents(shape: &Shape<'_>, place: Place, set: &FieldSet) -> FieldSet {
+    let atom = shape.atom(place);
+    let mut members = set.members.clone();
+    let mut children = std::collections::BTreeMap::new();
+    for (element, child) in &set.children {
+        let below = match element {
+            PathElement::Field(name) if atom.map.is_some() => {
+                let (below, is_named) = shape.field(place, name);
+                if is_named {
+                    members.insert(element.clone());
+                }
+                below
+            }
+            PathElement::Key(_) if atom.list.is_some() => shape.item(place),
+            _ => Place::Forbidden,
+        };
+        children.insert(element.clone(), add_named_parents(shape, below, child));
+    }
+    FieldSet { members, children }
+}

@@ -1,0 +1,283 @@
+//! The options of a request: what stands after the question mark.
+//!
+//! `http.rs` splits them once per request, the verbs read their options out of them and refuse
+//! what the server refuses.
+
+use serde_json::{Value, json};
+
+use crate::schema::FieldError;
+use crate::selector::{FieldSelector, LabelSelector};
+use crate::status::Refusal;
+
+/// The parameters of a request, in their order.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    pairs: Vec<(String, String)>,
+}
+
+impl Query {
+    pub fn parse(text: &str) -> Self {
+        Self { pairs: form_urlencoded::parse(text.as_bytes()).into_owned().collect() }
+    }
+
+    /// The first value of a parameter.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The first value of a parameter, if there is anything in it.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.get(name).filter(|value| !value.is_empty())
+    }
+
+    pub fn all(&self, name: &str) -> Vec<&str> {
+        self.pairs.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str()).collect()
+    }
+
+    /// A flag is set unless it says that it is not.
+    pub fn flag(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| !value.eq_ignore_ascii_case("false") && value != "0")
+    }
+
+    pub fn number(&self, name: &str) -> Result<Option<i64>, Refusal> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        let refuse = |_| Refusal::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"));
+        text.parse().map(Some).map_err(refuse)
+    }
+}
+
+/// Which objects of a resource are meant.
+#[derive(Clone, Debug, Default)]
+pub struct Selectors {
+    pub labels: LabelSelector,
+    pub fields: FieldSelector,
+}
+
+impl Selectors {
+    pub fn parse(query: &Query) -> Result<Self, Refusal> {
+        let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default());
+        let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default());
+        Ok(Self {
+            labels: labels.map_err(|error| Refusal::bad_request(error.to_string()))?,
+            fields: fields.map_err(|error| Refusal::bad_request(error.to_string()))?,
+        })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+}
+
+/// How the version of a list is to be understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VersionMatch {
+    /// Any state that is not older.
+    NotOlderThan,
+    /// Exactly that state.
+    Exact,
+}
+
+/// The options of lists and watches.
+#[derive(Clone, Debug)]
+pub struct ListOptions {
+    pub selectors: Selectors,
+    /// None if nothing is said, or an empty text.
+    pub version: Option<u64>,
+    pub version_match: Option<VersionMatch>,
+    /// How many objects at most; None for all.
+    pub limit: Option<usize>,
+    pub continue_token: Option<String>,
+    pub timeout_seconds: Option<u64>,
+    pub bookmarks: bool,
+    pub send_initial_events: Option<bool>,
+}
+
+impl ListOptions {
+    pub fn parse(query: &Query, watching: bool) -> Result<Self, Refusal> {
+        let version_text = query.text("resourceVersion");
+        let match_text = query.text("resourceVersionMatch");
+        let send_initial_events = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
+        let limit = query.number("limit")?;
+        let timeout_seconds = query.number("timeoutSeconds")?;
+        check_list(watching, version_text, match_text, query.text("continue"), send_initial_events)?;
+        let selectors = Selectors::parse(query)?;
+        let version = version_text.map(|text| text.parse::<u64>().map_err(|_| invalid_version(text, watching)));
+        Ok(Self {
+            selectors,
+            version: version.transpose()?,
+            version_match: match match_text {
+                Some("Exact") => Some(VersionMatch::Exact),
+                Some(_) => Some(VersionMatch::NotOlderThan),
+                None => None,
+            },
+            limit: limit.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0),
+            continue_token: query.text("continue").map(str::to_owned),
+            timeout_seconds: timeout_seconds.and_then(|seconds| u64::try_from(seconds).ok()).filter(|value| *value > 0),
+            bookmarks: query.flag("allowWatchBookmarks"),
+            send_initial_events,
+        })
+    }
+}
+
+fn invalid_version(text: &str, watching: bool) -> Refusal {
+    let why = format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax");
+    match watching {
+        true => Refusal::bare(why),
+        false => Refusal::bad_request(format!("invalid resource version: {why}")),
+    }
+}
+
+/// Which options go together.
+fn check_list(
+    watching: bool,
+    version: Option<&str>,
+    version_match: Option<&str>,
+    continue_token: Option<&str>,
+    send_initial_events: Option<bool>,
+) -> Result<(), Refusal> {
+    let field = "resourceVersionMatch";
+    let mut errors = Vec::new();
+    let supported: Vec<String> = ["Exact", "NotOlderThan", ""].map(str::to_owned).to_vec();
+    if watching {
+        match (send_initial_events, version_match) {
+            (Some(_), Some("NotOlderThan")) => {}
+            (Some(_), _) => errors.push(FieldError::forbidden(
+                field,
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            )),
+            (None, Some(_)) => errors.push(FieldError::forbidden(
+                field,
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            )),
+            (None, None) => {}
+        }
+    } else if send_initial_events.is_some() {
+        errors.push(FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+    }
+    if let (false, Some(version_match)) = (watching, version_match) {
+        if version.is_none() {
+            let detail = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+            errors.push(FieldError::forbidden(field, detail));
+        }
+        if continue_token.is_some() {
+            let detail = "resourceVersionMatch is forbidden when continue is provided";
+            errors.push(FieldError::forbidden(field, detail));
+        }
+        if !matches!(version_match, "Exact" | "NotOlderThan") {
+            errors.push(FieldError::not_supported(field, json!(version_match), &supported));
+        }
+        if version_match == "Exact" && version == Some("0") {
+            let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+            errors.push(FieldError::forbidden(field, detail));
+        }
+    }
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(Refusal::invalid_options("ListOptions", &errors)),
+    }
+}
+
+/// What is done about fields that are unknown or given twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// They are dropped in silence.
+    Ignore,
+    /// They are dropped with a warning.
+    #[default]
+    Warn,
+    /// The request is refused.
+    Strict,
+}
+
+/// The options of writes.
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
+    /// Whether everything is done but the writing.
+    pub dry_run: bool,
+    pub field_validation: FieldValidation,
+    /// Who writes, for managed fields; from the user agent if it is not said.
+    pub field_manager: Option<String>,
+    /// Whether apply takes over fields of other managers.
+    pub force: bool,
+}
+
+impl WriteOptions {
+    /// The kind is that of the options in messages: `CreateOptions`, `PatchOptions`, …
+    pub fn parse(query: &Query, kind: &str) -> Result<Self, Refusal> {
+        let dry_run = check_dry_run(&query.all("dryRun"), kind)?;
+        let field_validation = match query.text("fieldValidation") {
+            None | Some("Warn") => FieldValidation::Warn,
+            Some("Ignore") => FieldValidation::Ignore,
+            Some("Strict") => FieldValidation::Strict,
+            Some(other) => {
+                let supported: Vec<String> = ["", "Ignore", "Strict", "Warn"].map(str::to_owned).to_vec();
+                let error = FieldError::not_supported("fieldValidation", json!(other), &supported);
+                return Err(Refusal::invalid_options(kind, &[error]));
+            }
+        };
+        let field_manager = query.text("fieldManager").map(str::to_owned);
+        if let Some(manager) = field_manager.as_ref().filter(|manager| manager.len() > 128) {
+            let _ = manager;
+            return Err(Refusal::invalid_options(kind, &[FieldError::too_long("fieldManager", 128)]));
+        }
+        Ok(Self { dry_run, field_validation, field_manager, force: query.flag("force") })
+    }
+}
+
+/// Whether the values of `dryRun` ask for a dry run; all of them must be known.
+pub fn check_dry_run(values: &[&str], kind: &str) -> Result<bool, Refusal> {
+    let values: Vec<&str> = values.iter().copied().filter(|value| !value.is_empty()).collect();
+    match values.iter().any(|value| *value != "All") {
+        true => {
+            let error = FieldError::not_supported("dryRun", Value::from(values), &["All".to_owned()]);
+            Err(Refusal::invalid_options(kind, &[error]))
+        }
+        false => Ok(!values.is_empty()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_lists() {
+        let check = |query: &str, watching: bool, expected: Result<(), &str>| {
+            let parsed = ListOptions::parse(&Query::parse(query), watching);
+            assert_eq!(parsed.map(|_| ()).map_err(|refusal| refusal.message), expected.map_err(str::to_owned), "{query}");
+        };
+        check("limit=5&resourceVersion=7", false, Ok(()));
+        check("limit=abc", false, Err("strconv.ParseInt: parsing \"abc\": invalid syntax"));
+        check(
+            "resourceVersion=abc",
+            false,
+            Err("invalid resource version: resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \
+                 \"abc\": invalid syntax"),
+        );
+        check(
+            "resourceVersionMatch=Exact",
+            false,
+            Err("ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is \
+                 forbidden unless resourceVersion is provided"),
+        );
+        check(
+            "resourceVersion=1&resourceVersionMatch=Foo",
+            false,
+            Err("ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Unsupported value: \"Foo\": supported \
+                 values: \"Exact\", \"NotOlderThan\", \"\""),
+        );
+        check(
+            "sendInitialEvents=true",
+            true,
+            Err("ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires \
+                 setting resourceVersionMatch to NotOlderThan"),
+        );
+    }
+
+    #[test]
+    fn flags() {
+        for (text, expected) in [("watch=1", true), ("watch", true), ("watch=0", false), ("watch=False", false), ("", false)] {
+            assert_eq!(Query::parse(text).flag("watch"), expected, "{text}");
+        }
+    }
+}

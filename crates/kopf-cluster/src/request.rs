@@ -1,0 +1,118 @@
+//! A request and its answer, as the verbs see them: without the transport.
+//!
+//! `http.rs` makes a [`Request`] out of what comes over the wire or from a client in the same
+//! process, and sends the [`Answer`] back.
+
+use std::pin::Pin;
+
+use bytes::Bytes;
+use futures::Stream;
+use http::{HeaderMap, Method, header};
+use serde_json::Value;
+
+use crate::form::Form;
+use crate::query::Query;
+use crate::render::to_bytes;
+use crate::status::Refusal;
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    pub name: String,
+    pub groups: Vec<String>,
+}
+
+/// A request with its whole body.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub method: Method,
+    pub path: String,
+    pub query: Query,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    pub user: User,
+}
+
+/// What is sent back.
+pub struct Answer {
+    pub code: u16,
+    pub content_type: String,
+    /// What the client should know, though it got what it wanted.
+    pub warnings: Vec<String>,
+    pub body: AnswerBody,
+}
+
+/// The body of an answer.
+pub enum AnswerBody {
+    Whole(Bytes),
+    /// The lines of a watch.
+    Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+}
+
+impl Request {
+    fn header(&self, name: header::HeaderName) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    pub fn accept(&self) -> &str {
+        self.header(header::ACCEPT)
+    }
+
+    /// The media type of the body, without parameters; JSON if nothing is said.
+    pub fn media_type(&self) -> &str {
+        match self.header(header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim() {
+            "" => "application/json",
+            given => given,
+        }
+    }
+
+    pub fn form(&self) -> Result<Form, Refusal> {
+        Form::negotiate(self.accept(), &self.query)
+    }
+
+    /// The name under which a client owns the fields it writes, if it does not say another one.
+    pub fn default_manager(&self) -> String {
+        let agent = self.header(header::USER_AGENT).split('/').next().unwrap_or_default();
+        agent.chars().filter(|character| !character.is_control()).take(128).collect()
+    }
+}
+
+impl Answer {
+    pub fn json(code: u16, value: &Value) -> Self {
+        Self::bytes(code, to_bytes(value).into())
+    }
+
+    pub fn bytes(code: u16, body: Bytes) -> Self {
+        Self {
+            code,
+            content_type: "application/json".into(),
+            warnings: Vec::new(),
+            body: AnswerBody::Whole(body),
+        }
+    }
+
+    pub fn text(code: u16, body: impl Into<String>) -> Self {
+        let content_type = "text/plain; charset=utf-8".into();
+        Self { content_type, ..Self::bytes(code, Bytes::from(body.into())) }
+    }
+
+    pub fn stream(lines: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+        Self { body: AnswerBody::Stream(Box::pin(lines)), ..Self::bytes(200, Bytes::new()) }
+    }
+
+    pub fn with_type(mut self, content_type: impl Into<String>) -> Self {
+        self.content_type = content_type.into();
+        self
+    }
+
+    pub fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        self.warnings = warnings;
+        self
+    }
+}
+
+impl From<Refusal> for Answer {
+    fn from(refusal: Refusal) -> Self {
+        Self::json(refusal.code, &refusal.to_value())
+    }
+}

@@ -1,0 +1,63 @@
+//! Reviews: questions that are asked by creating an object which is never stored.
+//!
+//! Whoever has the token of the cluster may do everything, so access is always allowed.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::admit;
+use crate::catalog::ResourceType;
+use crate::clock::timestamp;
+use crate::render::{put_type, to_bytes};
+use crate::request::{Answer, Request};
+use crate::routes::ObjectRoute;
+use crate::state::State;
+use crate::status::Refusal;
+
+/// Whether objects of the resource are answers, not things to store.
+pub fn is_review(resource: &ResourceType) -> bool {
+    matches!(resource.group.as_str(), "authorization.k8s.io" | "authentication.k8s.io")
+        || resource.is("", "componentstatuses")
+        || resource.is("", "bindings")
+}
+
+pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
+    let resource = &route.resource;
+    if resource.is("", "componentstatuses") {
+        let list = json!({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": []});
+        return Ok(Answer::json(200, &list));
+    }
+    let mut value = admit::decode(request, resource)?;
+    admit::check_type(resource, &mut value, &request.body)?;
+    if !value["metadata"].is_object() {
+        value["metadata"] = json!({});
+    }
+    let user = json!({"username": request.user.name, "groups": request.user.groups});
+    value["status"] = match resource.plural.as_str() {
+        "selfsubjectrulesreviews" => {
+            value["spec"] = json!({});
+            rules()
+        }
+        "selfsubjectreviews" => {
+            value["metadata"]["creationTimestamp"] = json!(timestamp(state.now()));
+            json!({"userInfo": user})
+        }
+        "tokenreviews" => match state.options.token.as_deref() == value["spec"]["token"].as_str() {
+            true => json!({"authenticated": true, "user": user, "audiences": ["https://kubernetes.default.svc"]}),
+            false => json!({"user": {}, "error": "invalid bearer token"}),
+        },
+        "bindings" => return Err(Refusal::method_not_allowed()),
+        _ => json!({"allowed": true}),
+    };
+    put_type(&mut value, resource);
+    Ok(Answer::bytes(201, to_bytes(&value).into()))
+}
+
+fn rules() -> Value {
+    json!({
+        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+        "incomplete": false,
+    })
+}

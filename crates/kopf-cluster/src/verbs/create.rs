@@ -1,0 +1,97 @@
+//! Creating an object.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::admit;
+use crate::catalog::ResourceType;
+use crate::convert;
+use crate::kinds;
+use crate::namespaces;
+use crate::query::WriteOptions;
+use crate::render::{Renderer, decode};
+use crate::request::{Answer, Request};
+use crate::routes::ObjectRoute;
+use crate::state::State;
+use crate::status::Refusal;
+use crate::store::{Place, StoreError, Write};
+
+/// How often another generated name is tried if the first one is taken.
+const NAME_TRIES: usize = 8;
+
+pub fn create(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
+    let form = request.form()?;
+    let options = WriteOptions::parse(&request.query, "CreateOptions")?;
+    let resource = &route.resource;
+    if resource.custom().is_some_and(|custom| custom.terminating) {
+        let mut refusal = Refusal::method_not_allowed();
+        refusal.message = "create not allowed while custom resource definition is terminating".into();
+        return Err(refusal);
+    }
+    let mut value = admit::decode(request, resource)?;
+    admit::check_type(resource, &mut value, &request.body)?;
+    let warnings = admit::check_fields(resource, &value, Some(&request.body), &options)?;
+    let created = create_object(state, resource, route.namespace.as_deref(), value, options.dry_run)?;
+    let renderer = Renderer { resource, form, now: state.now() };
+    Ok(Answer::bytes(201, renderer.value(created).into()).with_warnings(warnings))
+}
+
+/// Creates an object out of what was sent; gives it back as it is now.
+pub fn create_object(
+    state: &Arc<State>,
+    resource: &Arc<ResourceType>,
+    namespace: Option<&str>,
+    value: Value,
+    dry_run: bool,
+) -> Result<Value, Refusal> {
+    let sent_namespace = value["metadata"]["namespace"].as_str().unwrap_or_default();
+    if namespace.is_some_and(|namespace| !sent_namespace.is_empty() && sent_namespace != namespace) {
+        return Err(Refusal::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    let sent_name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    if let Some(namespace) = namespace {
+        namespaces::check_open(state, resource, namespace, &sent_name)?;
+    }
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let mut object = admit::new_object(state, resource, namespace, value.clone())?;
+        let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let place = Place::new(namespace.unwrap_or_default(), &name);
+        if dry_run {
+            return match state.get(resource, &place) {
+                Some(_) => Err(Refusal::already_exists(resource, &name)),
+                None => Ok(object),
+            };
+        }
+        convert::to_storage(resource, &mut object);
+        match state.apply(resource, Write::Create { place, value: object }) {
+            Ok(event) => {
+                let created = decode(resource, &event.object);
+                kinds::after_create(state, resource, &created);
+                return Ok(created);
+            }
+            Err(StoreError::Exists) if sent_name.is_empty() && tries < NAME_TRIES => {}
+            Err(StoreError::Exists) => return Err(Refusal::already_exists(resource, &name)),
+            Err(error) => return Err(Refusal::internal(error.to_string())),
+        }
+    }
+}
+
+/// The token of a service account, as a part of it.
+pub fn token_request(route: &ObjectRoute, account: &Value, now: String, expires: String, token: &str) -> Value {
+    json!({
+        "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",
+        "metadata": {
+            "name": route.name, "namespace": route.namespace, "uid": account["metadata"]["uid"],
+            "creationTimestamp": now,
+        },
+        "spec": {
+            "audiences": ["https://kubernetes.default.svc"], "expirationSeconds": 3600, "boundObjectRef": null,
+        },
+        "status": {"token": token, "expirationTimestamp": expires},
+    })
+}

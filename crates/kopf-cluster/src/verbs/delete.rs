@@ -1,0 +1,326 @@
+//! Deleting an object or many: preconditions, grace, finalizers, propagation.
+//!
+//! Objects with finalizers are only marked; whoever removes the last finalizer removes the object.
+//! Every way to the end of an object leads through [`remove`], which also wakes up what waits for
+//! it: dependents, terminating namespaces, terminating CRDs.
+
+use std::sync::Arc;
+
+use jiff::ToSpan;
+use serde_json::{Value, json};
+
+use crate::admit;
+use crate::catalog::ResourceType;
+use crate::clock::timestamp;
+use crate::convert;
+use crate::fields;
+use crate::kinds;
+use crate::query::{ListOptions, check_dry_run};
+use crate::render::{ListMeta, Renderer, decode};
+use crate::request::{Answer, Request};
+use crate::routes::ObjectRoute;
+use crate::schema::FieldError;
+use crate::state::State;
+use crate::status::{Refusal, deleted};
+use crate::store::{Place, StoreError, Stored, Write};
+
+/// How a deletion is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeleteOptions {
+    pub dry_run: bool,
+    pub grace_period_seconds: Option<i64>,
+    pub propagation: Option<Propagation>,
+    /// The uid that the object must have.
+    pub uid: Option<String>,
+    /// The version that the object must have.
+    pub version: Option<String>,
+}
+
+/// What happens to the dependents of a deleted object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    /// They are left alone.
+    Orphan,
+    /// They are deleted after it.
+    Background,
+    /// They are deleted before it.
+    Foreground,
+}
+
+/// Whether a change was the end of an object.
+pub enum Removal {
+    /// It is not being deleted, or something still holds it.
+    Kept,
+    /// It is gone.
+    Removed,
+    /// Somebody else was faster.
+    Raced,
+}
+
+/// What keeps an object until its dependents are gone, or let go.
+pub const FOREGROUND: &str = "foregroundDeletion";
+pub const ORPHAN: &str = "orphan";
+
+pub fn delete(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
+    let form = request.form()?;
+    let resource = &route.resource;
+    let name = route.name.as_deref().unwrap_or_default();
+    let options = DeleteOptions::read(request)?;
+    let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
+    match delete_object(state, resource, &place, &options)? {
+        Deleted::Gone(object) if !kinds::shows_deleted(resource) => {
+            let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+            Ok(Answer::json(200, &deleted(resource, name, uid)))
+        }
+        Deleted::Gone(object) | Deleted::Marked(object) => {
+            let renderer = Renderer { resource, form, now: state.now() };
+            Ok(Answer::bytes(200, renderer.value(object).into()))
+        }
+    }
+}
+
+pub fn delete_collection(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
+    let form = request.form()?;
+    let resource = &route.resource;
+    let delete_options = DeleteOptions::read(request)?;
+    let list_options = ListOptions::parse(&request.query, false)?;
+    fields::check(resource, &list_options.selectors)?;
+    let (mut objects, version): (Vec<Arc<Stored>>, u64) = {
+        let store = state.store();
+        (store.list(&resource.storage, route.namespace.as_deref(), None), store.version())
+    };
+    objects.retain(|stored| fields::selects(&list_options.selectors, stored));
+    for stored in &objects {
+        match delete_object(state, resource, &stored.place, &delete_options) {
+            Ok(_) => {}
+            Err(refusal) if refusal.reason == "NotFound" => {}
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    let renderer = Renderer { resource, form, now: state.now() };
+    Ok(Answer::bytes(200, renderer.list(&objects, &ListMeta { version, ..ListMeta::default() })))
+}
+
+/// What a deletion has come to.
+pub enum Deleted {
+    /// The object is gone; this was its last state.
+    Gone(Value),
+    /// The object goes away later; this is its state.
+    Marked(Value),
+}
+
+/// Deletes an object, or marks it as deleted if something holds it.
+pub fn delete_object(
+    state: &Arc<State>,
+    resource: &Arc<ResourceType>,
+    place: &Place,
+    options: &DeleteOptions,
+) -> Result<Deleted, Refusal> {
+    loop {
+        let stored = state.get(resource, place).ok_or_else(|| Refusal::not_found(resource, &place.name))?;
+        let old = decode(resource, &stored);
+        check_preconditions(resource, &place.name, &old, options)?;
+        let marked = mark(state, resource, &old, options);
+        let held = is_held(resource, &marked);
+        if options.dry_run {
+            return Ok(if held { Deleted::Marked(marked) } else { Deleted::Gone(marked) });
+        }
+        if !held {
+            match remove(state, resource, place, stored.version, &marked)? {
+                Removal::Raced => continue,
+                _ => return Ok(Deleted::Gone(marked)),
+            }
+        }
+        if marked == old {
+            return Ok(Deleted::Marked(old));
+        }
+        let mut value = marked;
+        convert::to_storage(resource, &mut value);
+        match state.apply(resource, Write::Update { place: place.clone(), value, expected: stored.version }) {
+            Ok(event) => {
+                let object = decode(resource, &event.object);
+                kinds::after_mark(state, resource, &object);
+                return Ok(Deleted::Marked(object));
+            }
+            Err(StoreError::Conflict { .. }) => {}
+            Err(StoreError::Missing) => return Err(Refusal::not_found(resource, &place.name)),
+            Err(error) => return Err(Refusal::internal(error.to_string())),
+        }
+    }
+}
+
+/// Removes an object if its next state says that it is deleted and nothing holds it any more.
+pub fn remove_if_released(
+    state: &Arc<State>,
+    resource: &Arc<ResourceType>,
+    place: &Place,
+    version: u64,
+    next: &Value,
+) -> Result<Removal, Refusal> {
+    match next["metadata"].get("deletionTimestamp").is_some() && !is_held(resource, next) {
+        true => remove(state, resource, place, version, next),
+        false => Ok(Removal::Kept),
+    }
+}
+
+/// Looks at a marked object again: whether something that held it has let it go.
+pub fn finish_if_released(state: &Arc<State>, resource: &Arc<ResourceType>, place: &Place) {
+    while let Some(stored) = state.get(resource, place) {
+        let object = decode(resource, &stored);
+        match remove_if_released(state, resource, place, stored.version, &object) {
+            Ok(Removal::Raced) => {}
+            Ok(Removal::Kept | Removal::Removed) | Err(_) => return,
+        }
+    }
+}
+
+/// The end of an object.
+fn remove(
+    state: &Arc<State>,
+    resource: &Arc<ResourceType>,
+    place: &Place,
+    version: u64,
+    last: &Value,
+) -> Result<Removal, Refusal> {
+    let mut value = last.clone();
+    convert::to_storage(resource, &mut value);
+    match state.apply(resource, Write::Delete { place: place.clone(), value, expected: version }) {
+        Ok(_) => {
+            kinds::after_remove(state, resource, last);
+            Ok(Removal::Removed)
+        }
+        Err(StoreError::Conflict { .. }) => Ok(Removal::Raced),
+        Err(StoreError::Missing) => Err(Refusal::not_found(resource, &place.name)),
+        Err(error) => Err(Refusal::internal(error.to_string())),
+    }
+}
+
+/// Whether an object must stay for now, though it is deleted.
+fn is_held(resource: &ResourceType, object: &Value) -> bool {
+    let finalizers = object["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
+    let in_grace = object["metadata"]["deletionGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds > 0);
+    finalizers || in_grace || kinds::is_held(resource, object)
+}
+
+/// The object with the marks of a deletion.
+fn mark(state: &State, resource: &ResourceType, old: &Value, options: &DeleteOptions) -> Value {
+    let mut object = old.clone();
+    add_finalizers(resource, &mut object, options);
+    kinds::prepare_deletion(resource, &mut object);
+    let grace = kinds::grace_period(resource, old, options.grace_period_seconds);
+    let already = old["metadata"].get("deletionTimestamp").is_some();
+    let shorter = old["metadata"]["deletionGracePeriodSeconds"].as_i64().is_some_and(|current| grace < current);
+    if already && !shorter {
+        return object;
+    }
+    let time = state.now().checked_add(grace.seconds()).unwrap_or_else(|_| state.now());
+    let held = is_held(resource, &object) || grace > 0;
+    let metadata = &mut object["metadata"];
+    metadata["deletionTimestamp"] = json!(timestamp(time));
+    // Namespaces are the exception: they know no grace.
+    if !resource.is("", "namespaces") {
+        metadata["deletionGracePeriodSeconds"] = json!(grace);
+    }
+    if resource.counts_generations() && held && !already {
+        metadata["generation"] = json!(metadata["generation"].as_i64().unwrap_or_default() + 1);
+    }
+    if !held {
+        // What goes at once goes as it is.
+        return old.clone();
+    }
+    object
+}
+
+/// Dependents that must go first, or must be let go, hold the object by finalizers.
+fn add_finalizers(resource: &ResourceType, object: &mut Value, options: &DeleteOptions) {
+    let propagation = options.propagation.or_else(|| kinds::default_propagation(resource));
+    let wanted = match propagation {
+        Some(Propagation::Foreground) => Some(FOREGROUND),
+        Some(Propagation::Orphan) => Some(ORPHAN),
+        Some(Propagation::Background) | None => None,
+    };
+    if propagation.is_none() && wanted.is_none() {
+        return;
+    }
+    let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    finalizers.retain(|finalizer| finalizer != FOREGROUND && finalizer != ORPHAN);
+    finalizers.extend(wanted.map(|wanted| json!(wanted)));
+    match finalizers.is_empty() {
+        false => object["metadata"]["finalizers"] = Value::Array(finalizers),
+        true => {
+            if let Some(metadata) = object["metadata"].as_object_mut() {
+                metadata.shift_remove("finalizers");
+            }
+        }
+    }
+}
+
+fn check_preconditions(
+    resource: &ResourceType,
+    name: &str,
+    object: &Value,
+    options: &DeleteOptions,
+) -> Result<(), Refusal> {
+    let current = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != current("uid")) {
+        let why = format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been \
+             deleted and then recreated",
+            current("uid")
+        );
+        return Err(Refusal::precondition(resource, name, &why));
+    }
+    if let Some(version) = options.version.as_deref().filter(|version| *version != current("resourceVersion")) {
+        let why = format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). \
+             The object might have been modified",
+            current("resourceVersion")
+        );
+        return Err(Refusal::precondition(resource, name, &why));
+    }
+    Ok(())
+}
+
+impl DeleteOptions {
+    /// From the body, or from the parameters if there is no body.
+    pub fn read(request: &Request) -> Result<Self, Refusal> {
+        let query = &request.query;
+        let body: Value = match request.body.is_empty() {
+            true => json!({}),
+            false => match request.media_type() {
+                "application/yaml" => admit::from_yaml(&request.body).map_err(Refusal::bad_request)?,
+                _ => serde_json::from_slice(&request.body).map_err(|error| Refusal::bad_request(error.to_string()))?,
+            },
+        };
+        let text = |field: &str| body.get(field).and_then(Value::as_str).map(str::to_owned);
+        let dry_run: Vec<&str> = match body.get("dryRun").and_then(Value::as_array) {
+            Some(values) => values.iter().filter_map(Value::as_str).collect(),
+            None => query.all("dryRun"),
+        };
+        let orphan = body.get("orphanDependents").and_then(Value::as_bool);
+        let policy = text("propagationPolicy").or_else(|| query.text("propagationPolicy").map(str::to_owned));
+        let precondition = |field: &str| body["preconditions"][field].as_str().map(str::to_owned);
+        Ok(Self {
+            dry_run: check_dry_run(&dry_run, "DeleteOptions")?,
+            grace_period_seconds: match body.get("gracePeriodSeconds").and_then(Value::as_i64) {
+                Some(seconds) => Some(seconds),
+                None => query.number("gracePeriodSeconds")?,
+            },
+            propagation: match (policy.as_deref(), orphan) {
+                (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
+                (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
+                (Some("Foreground"), _) => Some(Propagation::Foreground),
+                (Some(""), _) | (None, None) => None,
+                (Some(other), _) => return Err(unknown_policy(other)),
+            },
+            uid: precondition("uid"),
+            version: precondition("resourceVersion"),
+        })
+    }
+}
+
+fn unknown_policy(policy: &str) -> Refusal {
+    let supported: Vec<String> = ["Foreground", "Background", "Orphan", "nil"].map(str::to_owned).to_vec();
+    let error = FieldError::not_supported("propagationPolicy", json!(policy), &supported);
+    Refusal::invalid_options("DeleteOptions", &[error])
+}

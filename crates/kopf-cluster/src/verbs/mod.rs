@@ -1,0 +1,82 @@
+//! What can be done with objects: one file per verb, all of one shape.
+//!
+//! `http.rs` hands every request for objects to [`answer`]. A verb is a plain function from the
+//! state, the request and its route to an answer or a refusal; only watches live on afterwards.
+
+mod read;
+mod create;
+mod update;
+mod patch;
+mod delete;
+mod scale;
+mod parts;
+
+use std::sync::Arc;
+
+use http::Method;
+
+use crate::request::{Answer, Request};
+use crate::reviews;
+use crate::routes::ObjectRoute;
+use crate::state::State;
+use crate::status::Refusal;
+
+pub use create::create_object;
+pub use delete::{DeleteOptions, Propagation, delete_object, finish_if_released};
+pub use update::write_if_unchanged;
+
+/// Does what a request asks for.
+pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
+    let verb = verb_of(request, route).ok_or_else(Refusal::method_not_allowed)?;
+    if let Some(name) = &route.subresource {
+        let part = route.resource.subresource(name).ok_or_else(Refusal::no_such_resource)?;
+        // Creating a binding or a token is a POST to a part, which discovery calls "create".
+        if !part.verbs.iter().any(|allowed| allowed == verb) {
+            return Err(Refusal::method_not_allowed());
+        }
+        return match name.as_str() {
+            "status" => match verb {
+                "get" => read::get(state, request, route),
+                "update" => update::update(state, request, route),
+                _ => patch::patch(state, request, route),
+            },
+            "scale" => scale::scale(state, request, route, verb),
+            _ => parts::answer(state, request, route),
+        };
+    }
+    if !route.resource.allows(verb) {
+        return Err(Refusal::method_not_allowed());
+    }
+    if reviews::is_review(&route.resource) {
+        return reviews::answer(state, request, route);
+    }
+    match verb {
+        "get" => read::get(state, request, route),
+        "list" => read::list(state, request, route),
+        "watch" => read::watch(state, request, route),
+        "create" => create::create(state, request, route),
+        "update" => update::update(state, request, route),
+        "patch" => patch::patch(state, request, route),
+        "delete" => delete::delete(state, request, route),
+        _ => delete::delete_collection(state, request, route),
+    }
+}
+
+/// The verb as discovery calls it.
+fn verb_of(request: &Request, route: &ObjectRoute) -> Option<&'static str> {
+    let watching = route.watching || request.query.flag("watch");
+    // Objects are created in a namespace, not over all of them.
+    let everywhere = route.resource.namespaced && route.namespace.is_none();
+    match (&request.method, &route.name, &route.subresource) {
+        (&Method::GET | &Method::HEAD, _, None) if watching => Some("watch"),
+        (&Method::GET | &Method::HEAD, None, None) => Some("list"),
+        (&Method::GET | &Method::HEAD, Some(_), _) => Some("get"),
+        (&Method::POST, None, None) if !everywhere || reviews::is_review(&route.resource) => Some("create"),
+        (&Method::POST, Some(_), Some(_)) => Some("create"),
+        (&Method::PUT, Some(_), _) => Some("update"),
+        (&Method::PATCH, Some(_), _) => Some("patch"),
+        (&Method::DELETE, Some(_), None) => Some("delete"),
+        (&Method::DELETE, None, None) if !everywhere => Some("deletecollection"),
+        _ => None,
+    }
+}

@@ -1,0 +1,77 @@
+//! The other parts of built-in objects: bindings, evictions, finalizers of namespaces, tokens.
+
+use std::sync::Arc;
+
+use jiff::ToSpan;
+use serde_json::{Value, json};
+
+use super::create::token_request;
+use super::delete::{DeleteOptions, delete_object, finish_if_released};
+use super::update::write_if_unchanged;
+use crate::admit;
+use crate::clock::timestamp;
+use crate::render::{Renderer, decode};
+use crate::request::{Answer, Request};
+use crate::routes::ObjectRoute;
+use crate::state::State;
+use crate::status::Refusal;
+use crate::store::Place;
+
+pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
+    let resource = &route.resource;
+    let name = route.name.as_deref().unwrap_or_default();
+    let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
+    let stored = state.get(resource, &place).ok_or_else(|| Refusal::not_found(resource, name))?;
+    let success = || json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    match (resource.plural.as_str(), route.subresource.as_deref().unwrap_or_default()) {
+        ("namespaces", "finalize") => {
+            let sent = admit::decode(request, resource)?;
+            let mut written = write_if_unchanged(state, resource, &place, false, |old| {
+                let mut next = old.clone();
+                next["spec"]["finalizers"] = sent["spec"]["finalizers"].clone();
+                Ok(next)
+            })?;
+            finish_if_released(state, resource, &place);
+            if written["spec"]["finalizers"].is_null() {
+                written["spec"] = json!({});
+            }
+            let renderer = Renderer { resource, form: request.form()?, now: state.now() };
+            Ok(Answer::bytes(200, renderer.value(written).into()))
+        }
+        ("pods", "eviction") => {
+            let sent = admit::decode(request, resource)?;
+            let grace = sent["deleteOptions"]["gracePeriodSeconds"].as_i64();
+            let options = DeleteOptions { grace_period_seconds: grace, ..DeleteOptions::default() };
+            delete_object(state, resource, &place, &options)?;
+            Ok(Answer::json(201, &success()))
+        }
+        ("pods", "binding") => {
+            let sent = admit::decode(request, resource)?;
+            let node = sent["target"]["name"].clone();
+            let now = timestamp(state.now());
+            write_if_unchanged(state, resource, &place, false, |old| bind(old, &node, &now))?;
+            Ok(Answer::json(201, &success()))
+        }
+        ("pods", "log") => Ok(Answer::text(200, "")),
+        ("serviceaccounts", "token") => {
+            let account = decode(resource, &stored);
+            let now = state.now();
+            let expires = timestamp(now.checked_add(1.hour()).unwrap_or(now));
+            // Nobody checks tokens of service accounts here; it only has to look unique.
+            let token = format!("embedded.{}", state.randomness().uid());
+            Ok(Answer::json(201, &token_request(route, &account, timestamp(now), expires, &token)))
+        }
+        _ => Err(Refusal::method_not_allowed()),
+    }
+}
+
+fn bind(pod: &Value, node: &Value, now: &str) -> Result<Value, Refusal> {
+    let mut bound = pod.clone();
+    bound["spec"]["nodeName"] = node.clone();
+    let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
+    let mut conditions = bound["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.retain(|known| known["type"] != "PodScheduled");
+    conditions.push(condition);
+    bound["status"]["conditions"] = Value::Array(conditions);
+    Ok(bound)
+}

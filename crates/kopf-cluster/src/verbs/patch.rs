@@ -1,0 +1,123 @@
+//! Patching an object, or its status: merge patches, JSON patches, strategic merge patches, apply.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::update::write_if_unchanged;
+use crate::admit::{self, Part};
+use crate::catalog::ResourceType;
+use crate::patching::{JsonPatchError, StrategicPatchError, apply_json_patch, apply_merge, apply_strategic};
+use crate::query::WriteOptions;
+use crate::render::{Renderer, put_type};
+use crate::request::{Answer, Request};
+use crate::routes::ObjectRoute;
+use crate::schema::FieldError;
+use crate::state::State;
+use crate::status::Refusal;
+use crate::store::Place;
+
+/// A patch that can be applied to an object.
+pub enum Patch {
+    /// RFC 7386.
+    Merge(Value),
+    /// RFC 6902.
+    Json(Value),
+    /// A merge patch that knows the keys of lists; only for built-in kinds.
+    Strategic(Value),
+}
+
+pub fn patch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
+    let form = request.form()?;
+    let options = WriteOptions::parse(&request.query, "PatchOptions")?;
+    let resource = &route.resource;
+    let name = route.name.as_deref().unwrap_or_default();
+    let part = if route.subresource.is_some() { Part::Status } else { Part::Main };
+    let patch = Patch::read(request, resource)?;
+    let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
+    let mut warnings = Vec::new();
+    let written = write_if_unchanged(state, resource, &place, options.dry_run, |old| {
+        let mut patched = patch.apply(resource, old)?;
+        if resource.custom().is_none() {
+            put_type(&mut patched, resource);
+        }
+        warnings = admit::check_fields(resource, &patched, None, &options)?;
+        admit::new_state(state, resource, part, old, patched)
+    })?;
+    let renderer = Renderer { resource, form, now: state.now() };
+    Ok(Answer::bytes(200, renderer.value(written).into()).with_warnings(warnings))
+}
+
+impl Patch {
+    /// Reads the patch of a request by its media type.
+    pub fn read(request: &Request, resource: &ResourceType) -> Result<Self, Refusal> {
+        let parse = || {
+            let refuse =
+                |error: serde_json::Error| Refusal::bad_request(format!("error decoding patch: {}", go_text(&error)));
+            serde_json::from_slice::<Value>(&request.body).map_err(refuse)
+        };
+        match request.media_type() {
+            "application/merge-patch+json" => Ok(Self::Merge(object(parse()?)?)),
+            "application/json-patch+json" => Ok(Self::Json(parse()?)),
+            "application/strategic-merge-patch+json" if resource.custom().is_some() => {
+                Err(Refusal::unsupported_media_type(
+                    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+                ))
+            }
+            "application/strategic-merge-patch+json" => Ok(Self::Strategic(object(parse()?)?)),
+            _ => Err(Refusal::unsupported_patch_type()),
+        }
+    }
+
+    /// The object with the patch applied.
+    pub fn apply(&self, resource: &ResourceType, old: &Value) -> Result<Value, Refusal> {
+        let patched = match self {
+            Self::Merge(patch) => apply_merge(old, patch),
+            Self::Json(operations) => apply_json_patch(old, operations).map_err(json_refusal)?,
+            Self::Strategic(patch) => {
+                let schema = resource.schema().ok_or_else(Refusal::unsupported_patch_type)?;
+                apply_strategic(schema, old, patch).map_err(strategic_refusal)?
+            }
+        };
+        match patched {
+            Value::Object(_) => Ok(patched),
+            other => {
+                let error = FieldError::invalid("patch", json!(other.to_string()), "the result is not an object");
+                Err(Refusal::invalid(resource, "", &[error]))
+            }
+        }
+    }
+}
+
+fn json_refusal(error: JsonPatchError) -> Refusal {
+    match error {
+        JsonPatchError::Malformed(_) => Refusal::bad_request(error.to_string()),
+        JsonPatchError::TooLong(_) => Refusal::request_entity_too_large(error.to_string()),
+        JsonPatchError::Inapplicable(_) => Refusal::unprocessable(),
+    }
+}
+
+fn strategic_refusal(error: StrategicPatchError) -> Refusal {
+    match error.status_code() {
+        400 => Refusal::bad_request(error.to_string()),
+        422 => Refusal::unprocessable(),
+        _ => Refusal::bare(error.to_string()),
+    }
+}
+
+fn object(patch: Value) -> Result<Value, Refusal> {
+    match patch {
+        Value::Object(_) => Ok(patch),
+        _ => Err(Refusal::bad_request(
+            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
+        )),
+    }
+}
+
+/// The most usual flaw of JSON in the words of the server.
+fn go_text(error: &serde_json::Error) -> String {
+    match error.is_eof() {
+        true => "unexpected end of JSON input".to_owned(),
+        false => error.to_string(),
+    }
+}

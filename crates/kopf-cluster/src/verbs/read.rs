@@ -1,0 +1,206 @@
+//! Getting, listing and watching.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+
+use crate::fields;
+use crate::query::{ListOptions, VersionMatch};
+use crate::render::{ListMeta, Renderer, error_event};
+use crate::request::{Answer, Request};
+use crate::routes::ObjectRoute;
+use crate::selector::FieldTerm;
+use crate::state::State;
+use crate::status::Refusal;
+use crate::store::{Place, StoreError, Stored};
+use crate::watch::{self, Start, WatchRequest};
+
+/// One object.
+pub fn get(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
+    let form = request.form()?;
+    let name = route.name.as_deref().unwrap_or_default();
+    let options = ListOptions::parse(&request.query, false)?;
+    check_not_in_future(state, options.version)?;
+    let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
+    let stored = state.get(&route.resource, &place).ok_or_else(|| Refusal::not_found(&route.resource, name))?;
+    let renderer = Renderer { resource: &route.resource, form, now: state.now() };
+    Ok(Answer::bytes(200, renderer.object(&stored).into()))
+}
+
+/// Objects of a namespace, or of all.
+pub fn list(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
+    let form = request.form()?;
+    let options = ListOptions::parse(&request.query, false)?;
+    fields::check(&route.resource, &options.selectors)?;
+    let page = page(state, route, &options)?;
+    let renderer = Renderer { resource: &route.resource, form, now: state.now() };
+    Ok(Answer::bytes(200, renderer.list(&page.objects, &page.meta)))
+}
+
+/// What happens to the objects of a namespace, or of all.
+pub fn watch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
+    let form = request.form()?;
+    let mut options = ListOptions::parse(&request.query, true)?;
+    if let Some(name) = &route.name {
+        let term = FieldTerm { field: "metadata.name".into(), value: name.clone(), equal: true };
+        options.selectors.fields.terms.push(term);
+    }
+    fields::check(&route.resource, &options.selectors)?;
+    let start = match (options.send_initial_events, options.version) {
+        (Some(true), _) => Start::Everything { announce_end: options.bookmarks },
+        (Some(false), None) => Start::After(state.store().version()),
+        (None, None | Some(0)) => Start::Everything { announce_end: false },
+        (_, Some(version)) => Start::After(version),
+    };
+    let watching = WatchRequest {
+        resource: Arc::clone(&route.resource),
+        namespace: route.namespace.clone(),
+        selectors: options.selectors,
+        form,
+        start,
+        bookmarks: options.bookmarks,
+        timeout: options.timeout_seconds.map(Duration::from_secs).or(Some(state.options.watch_timeout)),
+    };
+    match watch::check(state, &watching) {
+        Ok(()) => Ok(Answer::stream(watch::stream(Arc::clone(state), watching))),
+        Err(refusal) => {
+            let line = error_event(&refusal.to_value()).into();
+            Ok(Answer::stream(futures::stream::once(async move { line })))
+        }
+    }
+}
+
+/// A part of a list.
+struct Page {
+    objects: Vec<Arc<Stored>>,
+    meta: ListMeta,
+}
+
+/// Where a list goes on; clients send it back as it is.
+#[derive(Debug, Serialize, Deserialize)]
+struct ContinueToken {
+    #[serde(rename = "v")]
+    api_version: String,
+    /// The version of the whole list; -1 to go on with whatever there is.
+    #[serde(rename = "rv", default)]
+    version: i64,
+    /// The key after which to go on, with a zero byte at its end.
+    #[serde(default)]
+    start: String,
+}
+
+fn page(state: &State, route: &ObjectRoute, options: &ListOptions) -> Result<Page, Refusal> {
+    let resource = &route.resource.storage;
+    let namespace = route.namespace.as_deref();
+    check_not_in_future(state, options.version)?;
+    let token = options.continue_token.as_deref().map(|token| decode_token(token, namespace)).transpose()?;
+    if token.is_some() && options.version.is_some_and(|version| version != 0) {
+        return Err(Refusal::bad_request("specifying resource version is not allowed when using continue"));
+    }
+    let (objects, version) = {
+        let store = state.store();
+        let current = store.version();
+        match (&token, options.version, options.version_match, options.limit) {
+            (Some((version, after)), ..) if *version > 0 => {
+                let version = version.unsigned_abs();
+                let objects = store.list_at(resource, namespace, Some(after), version);
+                (objects.map_err(|_| expired_token(after, namespace))?, version)
+            }
+            (Some((_, after)), ..) => (store.list(resource, namespace, Some(after)), current),
+            (None, Some(version @ 1..), Some(VersionMatch::Exact), _) | (None, Some(version @ 1..), None, Some(_)) => {
+                let objects = store.list_at(resource, namespace, None, version).map_err(too_old)?;
+                (objects, version)
+            }
+            _ => (store.list(resource, namespace, None), current),
+        }
+    };
+    let mut objects = objects;
+    if !options.selectors.is_empty() {
+        objects.retain(|stored| fields::selects(&options.selectors, stored));
+    }
+    let mut meta = ListMeta { version, ..ListMeta::default() };
+    if let Some(limit) = options.limit.filter(|limit| objects.len() > *limit) {
+        let remaining = (objects.len() - limit) as u64;
+        objects.truncate(limit);
+        if let Some(last) = objects.last() {
+            meta.continue_token = encode_token(version as i64, &last.place, namespace);
+        }
+        // With selectors, a real store does not know how many would follow.
+        meta.remaining = options.selectors.is_empty().then_some(remaining);
+    }
+    Ok(Page { objects, meta })
+}
+
+fn check_not_in_future(state: &State, version: Option<u64>) -> Result<(), Refusal> {
+    let current = state.store().version();
+    match version {
+        Some(asked) if asked > current => Err(Refusal::too_large_version(asked, current)),
+        _ => Ok(()),
+    }
+}
+
+fn encode_token(version: i64, last: &Place, namespace: Option<&str>) -> String {
+    let start = match namespace {
+        None if !last.namespace.is_empty() => format!("{}/{}\0", last.namespace, last.name),
+        _ => format!("/{}\0", last.name),
+    };
+    let token = ContinueToken { api_version: "meta.k8s.io/v1".into(), version, start };
+    // The token is plain data, it can always be written.
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
+}
+
+/// The version of a token, and the place after which to go on.
+fn decode_token(token: &str, namespace: Option<&str>) -> Result<(i64, Place), Refusal> {
+    let refuse = |why: &str| Refusal::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+    let bytes = URL_SAFE_NO_PAD.decode(token.trim_end_matches('=')).map_err(|error| refuse(&error.to_string()))?;
+    let token: ContinueToken = serde_json::from_slice(&bytes).map_err(|error| refuse(&error.to_string()))?;
+    if token.api_version != "meta.k8s.io/v1" {
+        return Err(refuse(&format!("server does not recognize this encoded version {}", token.api_version)));
+    }
+    let start = token.start.trim_end_matches('\0');
+    let place = match (namespace, start.trim_start_matches('/').split_once('/')) {
+        (Some(namespace), None) => Place::new(namespace, start.trim_start_matches('/')),
+        (None, Some((namespace, name))) => Place::new(namespace, name),
+        (None, None) => Place::new("", start.trim_start_matches('/')),
+        (Some(_), Some(_)) => return Err(refuse("encoded start key is not below the prefix")),
+    };
+    Ok((token.version, place))
+}
+
+fn expired_token(after: &Place, namespace: Option<&str>) -> Refusal {
+    let mut refusal = Refusal::expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list \
+         without the continue parameter, or use the continue token in this response to retrieve the remainder of the \
+         results. Continuing with the provided token results in an inconsistent list - objects that were created, \
+         modified, or deleted between the time the first chunk was returned and now may show up in the list.",
+    );
+    refusal.continue_token = Some(encode_token(-1, after, namespace));
+    refusal
+}
+
+fn too_old(error: StoreError) -> Refusal {
+    match error {
+        StoreError::Compacted { .. } => Refusal::expired("The resourceVersion for the provided list is too old."),
+        other => Refusal::internal(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_lead_back_to_their_places() {
+        for (namespace, place) in
+            [(None, Place::new("a", "x")), (Some("a"), Place::new("a", "x")), (None, Place::new("", "x"))]
+        {
+            let token = encode_token(7, &place, namespace);
+            assert_eq!(decode_token(&token, namespace), Ok((7, place)), "{token}");
+        }
+        assert!(decode_token("abc", None).is_err());
+        assert!(decode_token("????", None).is_err());
+    }
+}

@@ -1,0 +1,116 @@
+//! Replacing an object, or its status; and the way in which all changes of objects are written.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::create::create_object;
+use super::delete::{Removal, remove_if_released};
+use crate::admit::{self, Part};
+use crate::catalog::ResourceType;
+use crate::convert;
+use crate::kinds;
+use crate::query::WriteOptions;
+use crate::render::{Renderer, decode};
+use crate::request::{Answer, Request};
+use crate::routes::ObjectRoute;
+use crate::schema::FieldError;
+use crate::state::State;
+use crate::status::Refusal;
+use crate::store::{Place, StoreError, Write};
+
+pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
+    let form = request.form()?;
+    let options = WriteOptions::parse(&request.query, "UpdateOptions")?;
+    let resource = &route.resource;
+    let name = route.name.as_deref().unwrap_or_default();
+    let part = if route.subresource.is_some() { Part::Status } else { Part::Main };
+    let mut value = admit::decode(request, resource)?;
+    admit::check_type(resource, &mut value, &request.body)?;
+    let warnings = admit::check_fields(resource, &value, Some(&request.body), &options)?;
+    let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
+    let renderer = Renderer { resource, form, now: state.now() };
+    if part == Part::Main && creates_on_update(resource) && state.get(resource, &place).is_none() {
+        value["metadata"]["name"] = json!(name);
+        if let Some(metadata) = value["metadata"].as_object_mut() {
+            metadata.shift_remove("resourceVersion");
+        }
+        let created = create_object(state, resource, route.namespace.as_deref(), value, options.dry_run)?;
+        return Ok(Answer::bytes(201, renderer.value(created).into()).with_warnings(warnings));
+    }
+    let written = write_if_unchanged(state, resource, &place, options.dry_run, |old| {
+        let next = admit::new_state(state, resource, part, old, value.clone())?;
+        require_version(resource, name, &value)?;
+        Ok(next)
+    })?;
+    Ok(Answer::bytes(200, renderer.value(written).into()).with_warnings(warnings))
+}
+
+/// Changes an object: decides on its current state, and writes if it is still current.
+///
+/// Whoever loses a race decides again on the newer state. Nothing is written, and no version
+/// is spent, if the new state is the old one.
+pub fn write_if_unchanged(
+    state: &Arc<State>,
+    resource: &Arc<ResourceType>,
+    place: &Place,
+    dry_run: bool,
+    mut decide: impl FnMut(&Value) -> Result<Value, Refusal>,
+) -> Result<Value, Refusal> {
+    loop {
+        let stored = state.get(resource, place).ok_or_else(|| Refusal::not_found(resource, &place.name))?;
+        let old = decode(resource, &stored);
+        let next = decide(&old)?;
+        if next == old || dry_run {
+            return Ok(next);
+        }
+        match remove_if_released(state, resource, place, stored.version, &next)? {
+            Removal::Kept => {}
+            Removal::Raced => continue,
+            Removal::Removed => return Ok(next),
+        }
+        let mut value = next;
+        convert::to_storage(resource, &mut value);
+        match state.apply(resource, Write::Update { place: place.clone(), value, expected: stored.version }) {
+            Ok(event) => {
+                let changed = decode(resource, &event.object);
+                kinds::after_update(state, resource, &changed);
+                return Ok(changed);
+            }
+            Err(StoreError::Conflict { .. }) => {}
+            Err(StoreError::Missing) => return Err(Refusal::not_found(resource, &place.name)),
+            Err(error) => return Err(Refusal::internal(error.to_string())),
+        }
+    }
+}
+
+/// Some kinds are only replaced by those who have seen the current state.
+fn require_version(resource: &ResourceType, name: &str, value: &Value) -> Result<(), Refusal> {
+    let required = resource.custom().is_some()
+        || matches!(
+            resource.group.as_str(),
+            "apiextensions.k8s.io" | "admissionregistration.k8s.io" | "coordination.k8s.io" | "apiregistration.k8s.io"
+        )
+        || resource.is("policy", "poddisruptionbudgets");
+    let given = value["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty());
+    if given || !required {
+        return Ok(());
+    }
+    let error = FieldError::invalid("metadata.resourceVersion", json!(0), "must be specified for an update");
+    let mut refusal = Refusal::invalid(resource, name, &[error]);
+    // This check of the server names the resource where the others name the kind.
+    refusal.message = refusal.message.replacen(&resource.qualified_kind(), &resource.qualified(), 1);
+    refusal.details["kind"] = json!(resource.plural);
+    Err(refusal)
+}
+
+/// Some kinds are created by replacing what is not there.
+fn creates_on_update(resource: &ResourceType) -> bool {
+    matches!(
+        (resource.group.as_str(), resource.plural.as_str()),
+        ("", "endpoints" | "services" | "limitranges" | "events")
+            | ("coordination.k8s.io", "leases")
+            | ("events.k8s.io", "events")
+            | ("rbac.authorization.k8s.io", _)
+    )
+}

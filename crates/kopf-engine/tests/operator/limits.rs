@@ -1,0 +1,102 @@
+//! How much happens at the same time.
+
+use serde_json::{Value, json};
+
+use crate::running::{Running, start};
+use crate::script::{Hold, Script, done};
+
+fn objects(running: &crate::cluster::Cluster, names: &[&str]) {
+    for name in names {
+        running.create(name, json!({"field": 1}));
+    }
+}
+
+fn most(running: &Running, id: &str) -> usize {
+    running.script.seen().under_way.get(id).map_or(0, |(_, most)| *most)
+}
+
+const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+
+/// Settings and declarations, and how many calls of `create_fn` are then under way at once.
+#[tokio::test(start_paused = true)]
+async fn calls_at_the_same_time_are_limited() {
+    let cases: [(Option<usize>, Value, usize); 4] = [
+        (None, json!(null), 8),
+        (Some(3), json!(null), 3),
+        (None, json!(2), 2),
+        (Some(1), json!(5), 1),
+    ];
+    for (workers, concurrency, expected) in cases {
+        let hold = Hold::new();
+        let script = Script::new(&[json!({"id": "create_fn", "reason": "create", "concurrency": concurrency})]);
+        let script = script.held("create_fn", &hold).with(|settings| settings.queueing.worker_limit = workers);
+        let running = start(script, |cluster| objects(cluster, &NAMES));
+        running.wait_for_calls(expected).await;
+        for left in (0..NAMES.len()).rev() {
+            running.pass(1).await;
+            assert_eq!(most(&running, "create_fn"), expected, "{workers:?} {concurrency}");
+            hold.release(1);
+            running.wait_for_calls((NAMES.len() - left).max(expected)).await;
+        }
+        for name in NAMES {
+            running.wait_for_handling(name).await;
+        }
+        assert_eq!(running.script.calls().len(), NAMES.len());
+        assert_eq!(most(&running, "create_fn"), expected, "{workers:?} {concurrency}");
+        running.finish().await.unwrap();
+    }
+}
+
+/// Those who wait for a busy handler keep nobody else from working.
+#[tokio::test(start_paused = true)]
+async fn a_busy_handler_leaves_the_workers_to_others() {
+    let hold = Hold::new();
+    let script = Script::new(&[
+        json!({"id": "slow_fn", "reason": "create", "concurrency": 1, "labels": {"slow": {"present": true}}}),
+        json!({"id": "quick_fn", "reason": "create", "labels": {"slow": {"absent": true}}}),
+    ]);
+    let script = script.held("slow_fn", &hold).with(|settings| settings.queueing.worker_limit = Some(2));
+    let running = start(script, |_| {});
+    for name in NAMES {
+        let object = json!({"metadata": {"name": name, "labels": {"slow": "yes"}}, "spec": {"field": 1}});
+        running.cluster.change(|store| store.create("things", "ns", object));
+    }
+    running.wait_for_calls(1).await;
+    running.pass(10).await;
+    running.cluster.create("quick", json!({"field": 1}));
+    running.wait_for_handling("quick").await;
+    assert_eq!(running.script.calls(), ["slow_fn(a)", "quick_fn(quick)"]);
+    hold.release(8);
+    for name in NAMES {
+        running.wait_for_handling(name).await;
+    }
+    assert_eq!((most(&running, "slow_fn"), running.script.calls().len()), (1, 9));
+    running.finish().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn sub_handlers_have_their_limits_over_all_objects() {
+    let hold = Hold::new();
+    let script = Script::new(&[json!({"id": "create_fn", "reason": "create"})]).held("create_fn/sub", &hold).on_async(
+        "create_fn",
+        |call| {
+            // Declared anew in every call, as the fronts do.
+            let index = 100 + call.name.bytes().map(usize::from).sum::<usize>();
+            let declaration = json!({"id": "create_fn/sub", "reason": "create", "concurrency": 2});
+            let child = crate::script::handler(index, &declaration);
+            Box::pin(async move {
+                call.children.execute(vec![child], None).await.unwrap();
+                done()
+            })
+        },
+    );
+    let running = start(script, |cluster| objects(cluster, &NAMES));
+    running.wait("two sub-handlers", |running| most(running, "create_fn/sub") == 2).await;
+    running.pass(5).await;
+    hold.release(8);
+    for name in NAMES {
+        running.wait_for_handling(name).await;
+    }
+    assert_eq!(most(&running, "create_fn/sub"), 2);
+    running.finish().await.unwrap();
+}
