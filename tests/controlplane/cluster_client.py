@@ -99,7 +99,10 @@ class Client:
     ) -> Any:
         headers = {'Authorization': f'Bearer {self.token}', 'Content-Type': content_type}
         data = None if body is None else json.dumps(body).encode()
-        status, raw = self._exchange(method, path, data, headers, timeout_seconds)
+        for _ in until(10.0, 0.1):
+            status, raw = self._exchange(method, path, data, headers, timeout_seconds)
+            if status != 429:  # so it answers for a moment after a new kind is defined
+                break
         text = raw.decode()
         if status >= 400:
             raise ApiError(method, path, status, text)

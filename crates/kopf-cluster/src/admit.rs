@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::catalog::ResourceType;
 use crate::clock::timestamp;
+use crate::ownership::{self, Writer};
 use crate::query::{FieldValidation, WriteOptions};
 use crate::request::Request;
 use crate::schema::{FieldError, duplicate_fields};
@@ -145,12 +146,14 @@ pub fn check_fields(
     )))
 }
 
-/// Makes a new object out of what was sent: identity, defaults, checks.
+/// Makes a new object out of what was sent: identity, defaults, checks. Without a writer, the
+/// bookkeeping of fields is left as it was sent.
 pub fn new_object(
     state: &State,
     resource: &ResourceType,
     namespace: Option<&str>,
     mut value: Value,
+    writer: Option<&Writer>,
 ) -> Result<Value, Refusal> {
     let metadata = metadata_of(&mut value)?;
     if metadata.get("resourceVersion").and_then(Value::as_str).is_some_and(|version| !version.is_empty()) {
@@ -182,6 +185,9 @@ pub fn new_object(
     }
     errors.extend(kinds::check(resource, &value, None));
     refuse_if_any(resource, &value, errors)?;
+    if let Some(writer) = writer {
+        ownership::record(state, resource, writer, None, &mut value);
+    }
     Ok(value)
 }
 
@@ -192,6 +198,7 @@ pub fn new_state(
     part: Part,
     old: &Value,
     mut value: Value,
+    writer: Option<&Writer>,
 ) -> Result<Value, Refusal> {
     let name = old["metadata"]["name"].as_str().unwrap_or_default();
     check_identity(resource, name, old, &mut value)?;
@@ -221,6 +228,9 @@ pub fn new_state(
     if resource.counts_generations() && part == Part::Main && has_new_generation(resource, old, &value) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or_default();
         value["metadata"]["generation"] = json!(generation + 1);
+    }
+    if let Some(writer) = writer {
+        ownership::record(state, resource, writer, Some(old), &mut value);
     }
     Ok(value)
 }

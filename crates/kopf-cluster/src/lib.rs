@@ -1,1 +1,157 @@
-//! An embedded Kubernetes API, for development and tests.
+//! An embedded Kubernetes API, for development and tests: what it answers, a real one answers.
+//!
+//! In process, without any network:
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use k8s_openapi::api::core::v1::Namespace;
+//! use kopf_cluster::{Cluster, Options};
+//! use kube::{Api, Client};
+//!
+//! let cluster = Cluster::new(Options::default());
+//! let client = Client::new(cluster.service(), "default");
+//! let namespaces = Api::<Namespace>::all(client).list(&Default::default()).await?;
+//! assert_eq!(namespaces.items.len(), 4);
+//! # Ok(())
+//! # }
+//! ```
+//! For other processes: [`Cluster::serve`] listens with TLS and hands out a kubeconfig.
+//!
+//! A request goes through these files in this order:
+//! `http.rs` → `routes.rs` → `verbs/` → `admit.rs` → `store.rs` → `watch.rs`.
+
+// The way of a request.
+mod http;
+mod request;
+mod routes;
+mod query;
+mod form;
+mod verbs;
+mod admit;
+mod ownership;
+mod kinds;
+mod workload_checks;
+mod defaults;
+mod store;
+mod watch;
+
+// What is served, and how it is shown.
+mod catalog;
+mod capture;
+mod crd;
+mod discovery;
+mod openapi;
+mod render;
+mod table;
+mod convert;
+mod reviews;
+
+// What objects look like, and how they are patched.
+mod schema;
+mod patching;
+mod names;
+mod selector;
+mod fields;
+mod jsonpath;
+mod status;
+
+// What controllers do in a real cluster.
+mod namespaces;
+mod gc;
+
+// What a cluster is made of.
+mod state;
+mod clock;
+mod server;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use crate::capture::KUBERNETES_VERSION;
+pub use crate::http::{ClusterBody, ClusterService};
+pub use crate::server::{ServeError, Server};
+
+use crate::http::Access;
+use crate::server::Certificates;
+use crate::state::State;
+
+/// How a cluster is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many events of each resource are remembered; watches from before get 410.
+    pub history_limit: usize,
+    /// How long a watch lives at most, if its client does not say less.
+    pub watch_timeout: Duration,
+    /// Names and uids repeat with the seed; without one, they are others every time.
+    pub seed: Option<u64>,
+    /// The token that clients over the network must have; made if not given.
+    pub token: Option<String>,
+    /// The certificate of the authority, as it is shown to pods; set when certificates are made.
+    pub(crate) certificate_authority: Option<String>,
+    /// Where clients find the cluster, as discovery tells it.
+    pub(crate) address: Option<SocketAddr>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            history_limit: 4096,
+            // A real server ends watches after 30 to 60 minutes.
+            watch_timeout: Duration::from_secs(45 * 60),
+            seed: None,
+            token: None,
+            certificate_authority: None,
+            address: None,
+        }
+    }
+}
+
+impl Options {
+    pub(crate) fn address_for_clients(&self) -> String {
+        self.address.map_or_else(|| "127.0.0.1:443".to_owned(), |address| address.to_string())
+    }
+}
+
+/// A Kubernetes cluster in memory. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    state: Arc<State>,
+}
+
+impl Cluster {
+    /// A new cluster with what every cluster has: the initial namespaces.
+    pub fn new(mut options: Options) -> Self {
+        options.token.get_or_insert_with(new_token);
+        let state = Arc::new(State::new(options));
+        namespaces::create_initial(&state);
+        Self { state }
+    }
+
+    /// The API as a tower service, for clients in the same process. No token is needed.
+    pub fn service(&self) -> ClusterService {
+        ClusterService::new(Arc::clone(&self.state), Access::Trusted)
+    }
+
+    /// Serves the API over TLS. Port 0 takes any free port.
+    pub async fn serve(&self, address: SocketAddr) -> Result<Server, ServeError> {
+        let certificates = Certificates::generate()?;
+        let service = ClusterService::new(Arc::clone(&self.state), Access::Token);
+        let token = self.state.options.token.clone().unwrap_or_default();
+        Server::start(service, address, &certificates, token).await
+    }
+
+    /// Forgets the history, as a compaction of a real store does: older versions get 410.
+    pub fn compact(&self) {
+        self.state.store().compact();
+    }
+}
+
+/// A token that nobody guesses.
+fn new_token() -> String {
+    let mut bytes = [0_u8; 24];
+    let provider = rustls::crypto::ring::default_provider();
+    // Without randomness of the system there would be no TLS either.
+    let _ = provider.secure_random.fill(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

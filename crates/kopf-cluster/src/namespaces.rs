@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::catalog::ResourceType;
+use crate::ownership::Writer;
 use crate::render::decode;
 use crate::state::State;
 use crate::status::Refusal;
@@ -19,10 +20,11 @@ const INITIAL: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-s
 
 /// Makes the namespaces that every cluster has.
 pub fn create_initial(state: &Arc<State>) {
+    let writer = Writer::system("kube-apiserver");
     if let Some(namespaces) = namespaces(state) {
         for name in INITIAL {
             // It is the first thing in a new store, so nothing can refuse it.
-            let _ = create_object(state, &namespaces, None, json!({"metadata": {"name": name}}), false);
+            let _ = create_object(state, &namespaces, None, json!({"metadata": {"name": name}}), false, Some(&writer));
         }
     }
 }
@@ -49,10 +51,11 @@ pub fn furnish(state: &Arc<State>, namespace: &str) {
     });
     let contents =
         [("serviceaccounts", json!({"metadata": {"name": "default"}})), ("configmaps", certificate)];
+    let writer = Writer::system("kube-controller-manager");
     for (plural, object) in contents {
         if let Some(resource) = state.built_in("", "v1", plural) {
             // Somebody may have made it in the meantime, or the namespace may be gone.
-            let _ = create_object(state, &resource, Some(namespace), object, false);
+            let _ = create_object(state, &resource, Some(namespace), object, false, Some(&writer));
         }
     }
 }

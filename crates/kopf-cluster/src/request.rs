@@ -70,10 +70,8 @@ impl Request {
         Form::negotiate(self.accept(), &self.query)
     }
 
-    /// The name under which a client owns the fields it writes, if it does not say another one.
-    pub fn default_manager(&self) -> String {
-        let agent = self.header(header::USER_AGENT).split('/').next().unwrap_or_default();
-        agent.chars().filter(|character| !character.is_control()).take(128).collect()
+    pub fn user_agent(&self) -> &str {
+        self.header(header::USER_AGENT)
     }
 }
 

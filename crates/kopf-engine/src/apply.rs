@@ -252,12 +252,13 @@ impl<'a> Target<'a> {
                 Err(ApplyError::Api(error)) => error,
                 replaced => return replaced,
             };
-            let is_unclear = matches!(error, ApiError::Unclear { .. });
-            if !is_unclear && !matches!(error, ApiError::Conflict(_) | ApiError::Unprocessable(_)) {
-                return Err(error.into());
-            }
+            let may_be_the_content = match &error {
+                ApiError::Conflict(_) | ApiError::Unclear { .. } => false,
+                ApiError::Unprocessable(_) => true,
+                _ => return Err(error.into()),
+            };
             let fresh = self.look().await?;
-            if !is_unclear && fresh.resource_version() == base.resource_version() {
+            if may_be_the_content && fresh.resource_version() == base.resource_version() {
                 // Not the version was in the way, but the content: trying again is of no use.
                 return Err(error.into());
             }

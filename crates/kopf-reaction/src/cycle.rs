@@ -535,12 +535,7 @@ impl Cycle {
         if scene.reason() == Reason::Delete {
             self.conclusion.partly_handled = None;
         }
-        let missed = self.has_missed(scene);
         self.store_seen(scene);
-        if missed && let Some(new) = &scene.new {
-            // It is not what is stored, but the last handlers have seen it.
-            self.conclusion.partly_handled = Some(Arc::new(Value::Array(vec![new.clone()])));
-        }
     }
 
     /// Whether a finished handler has seen something else than there is now.
@@ -556,8 +551,10 @@ impl Cycle {
         let Some(new) = &scene.new else { return };
         let essence = as_seen(new, &seen);
         if missed {
-            // There is a change still to be handled; storages elsewhere give no event that would tell it.
+            // The change is still to be handled; storages elsewhere give no event that would tell it.
             self.conclusion.delay = Some(0.0);
+            // What is there now was seen too, by the other handlers; but that is not what is stored.
+            self.conclusion.partly_handled = Some(Arc::new(Value::Array(vec![new.clone()])));
         }
         if scene.old.as_ref() != Some(&essence) {
             self.operations.push(StorageOperation::DiffBase { essence });

@@ -364,9 +364,9 @@ fn resuming_is_mixed_into_an_update() {
             call: u update retry 0, 0s
             info: Handler 'u' succeeded.
             info: Updating is processed: 2 succeeded; 0 failed.
-            patch: kopf.zalando.org/u = null
-            patch: kopf.zalando.org/r = null
             patch: kopf.zalando.org/last-handled-configuration = {"spec":{"x":2}}\n
+            patch: kopf.zalando.org/r = null
+            patch: kopf.zalando.org/u = null
             debug: Something has changed, but we are not interested (the essence is the same).
         "#,
     );
@@ -401,10 +401,10 @@ fn resuming_is_superseded_by_an_update_and_goes_on() {
             call: s update retry 1, 60s
             info: Handler 's' succeeded.
             info: Updating is processed: 3 succeeded; 0 failed.
-            patch: kopf.zalando.org/s = null
-            patch: kopf.zalando.org/r = null
-            patch: kopf.zalando.org/u = null
             patch: kopf.zalando.org/last-handled-configuration = {"spec":{"x":2}}\n
+            patch: kopf.zalando.org/r = null
+            patch: kopf.zalando.org/s = null
+            patch: kopf.zalando.org/u = null
             debug: Something has changed, but we are not interested (the essence is the same).
         "#,
     );
@@ -460,8 +460,8 @@ fn a_change_amid_the_handling_becomes_the_next_update() {
             call: b update retry 0, 0s
             info: Handler 'b' succeeded.
             info: Updating is processed: 2 succeeded; 0 failed.
-            patch: kopf.zalando.org/b = null
             patch: kopf.zalando.org/a = null
+            patch: kopf.zalando.org/b = null
             patch: kopf.zalando.org/last-handled-configuration = {"spec":{"x":2}}\n
             delay: 0
             debug: Updating is in progress: …
@@ -478,8 +478,8 @@ fn a_change_amid_the_handling_becomes_the_next_update() {
             call: b update retry 0, 0s
             info: Handler 'b' succeeded.
             info: Updating is processed: 2 succeeded; 0 failed.
-            patch: kopf.zalando.org/b = null
             patch: kopf.zalando.org/a = null
+            patch: kopf.zalando.org/b = null
             patch: kopf.zalando.org/last-handled-configuration = {"spec":{"x":3}}\n
             debug: Something has changed, but we are not interested (the essence is the same).
         "#,
@@ -517,8 +517,8 @@ fn a_change_that_is_taken_back_is_undone() {
             call: b update retry 0, 0s
             info: Handler 'b' succeeded.
             info: Updating is processed: 2 succeeded; 0 failed.
-            patch: kopf.zalando.org/b = null
             patch: kopf.zalando.org/a = null
+            patch: kopf.zalando.org/b = null
             patch: kopf.zalando.org/last-handled-configuration = {"spec":{"x":1}}\n
             debug: Something has changed, but we are not interested (the essence is the same).
         "#,
@@ -542,9 +542,9 @@ fn children() {
             call: p/a create retry 0, 0s
             info: Handler 'p/a' succeeded.
             debug: Handler 'p' has unfinished sub-handlers. Will retry soon.
+            patch: kopf.zalando.org/p = {"started":"2026-11-15T12:00:00.000000+00:00","delayed":"2026-11-15T12:00:00.000000+00:00","purpose":"create","retries":1,"success":false,"failure":false,"message":"None","subrefs":["p/a","p/b"]}
             patch: kopf.zalando.org/p.a = {"started":"2026-11-15T12:00:00.000000+00:00","stopped":"2026-11-15T12:00:00.000000+00:00","purpose":"create","retries":1,"success":true,"failure":false}
             patch: kopf.zalando.org/p.b = {"started":"2026-11-15T12:00:00.000000+00:00","purpose":"create","retries":0,"success":false,"failure":false}
-            patch: kopf.zalando.org/p = {"started":"2026-11-15T12:00:00.000000+00:00","delayed":"2026-11-15T12:00:00.000000+00:00","purpose":"create","retries":1,"success":false,"failure":false,"message":"None","subrefs":["p/a","p/b"]}
             result: p/a "one"
             delay: 0
             debug: Creation is in progress: …
@@ -554,8 +554,8 @@ fn children() {
             call: p/b create retry 0, 0s
             error: Handler 'p/b' failed temporarily: wait
             debug: Handler 'p' has unfinished sub-handlers. Will retry soon.
-            patch: kopf.zalando.org/p.b = {"started":"2026-11-15T12:00:00.000000+00:00","delayed":"2026-11-15T12:00:05.000000+00:00","purpose":"create","retries":1,"success":false,"failure":false,"message":"wait"}
             patch: kopf.zalando.org/p = {"started":"2026-11-15T12:00:00.000000+00:00","delayed":"2026-11-15T12:00:05.000000+00:00","purpose":"create","retries":2,"success":false,"failure":false,"message":"None","subrefs":["p/a","p/b"]}
+            patch: kopf.zalando.org/p.b = {"started":"2026-11-15T12:00:00.000000+00:00","delayed":"2026-11-15T12:00:05.000000+00:00","purpose":"create","retries":1,"success":false,"failure":false,"message":"wait"}
             delay: 5
             debug: Creation is in progress: …
             debug: Handler 'p' is invoked.
@@ -565,10 +565,10 @@ fn children() {
             info: Handler 'p/b' succeeded.
             info: Handler 'p' succeeded.
             info: Creation is processed: 1 succeeded; 0 failed.
-            patch: kopf.zalando.org/p.b = null
+            patch: kopf.zalando.org/last-handled-configuration = {"spec":{"x":1}}\n
             patch: kopf.zalando.org/p = null
             patch: kopf.zalando.org/p.a = null
-            patch: kopf.zalando.org/last-handled-configuration = {"spec":{"x":1}}\n
+            patch: kopf.zalando.org/p.b = null
             debug: Something has changed, but we are not interested (the essence is the same).
         "#,
     );
@@ -633,33 +633,33 @@ fn storages_in_the_status() {
             debug: Handler 'a' is invoked.
             call: a create retry 0, 0s
             info: Handler 'a' succeeded.
-            patch: status my progress a started = 2026-11-15T12:00:00.000000+00:00
-            patch: status my progress a stopped = 2026-11-15T12:00:00.000000+00:00
             patch: status my progress a delayed = null
-            patch: status my progress a purpose = create
-            patch: status my progress a retries = 1
-            patch: status my progress a success = true
             patch: status my progress a failure = false
             patch: status my progress a message = null
+            patch: status my progress a purpose = create
+            patch: status my progress a retries = 1
+            patch: status my progress a started = 2026-11-15T12:00:00.000000+00:00
+            patch: status my progress a stopped = 2026-11-15T12:00:00.000000+00:00
             patch: status my progress a subrefs = null
-            patch: status my progress b started = 2026-11-15T12:00:00.000000+00:00
-            patch: status my progress b stopped = null
+            patch: status my progress a success = true
             patch: status my progress b delayed = null
-            patch: status my progress b purpose = create
-            patch: status my progress b retries = 0
-            patch: status my progress b success = false
             patch: status my progress b failure = false
             patch: status my progress b message = null
+            patch: status my progress b purpose = create
+            patch: status my progress b retries = 0
+            patch: status my progress b started = 2026-11-15T12:00:00.000000+00:00
+            patch: status my progress b stopped = null
             patch: status my progress b subrefs = null
+            patch: status my progress b success = false
             delay: 0
             debug: Creation is in progress: …
             debug: Handler 'b' is invoked.
             call: b create retry 0, 0s
             info: Handler 'b' succeeded.
             info: Creation is processed: 2 succeeded; 0 failed.
-            patch: status my progress b = null
-            patch: status my progress a = null
             patch: status my last = {"spec":{"x":1}}
+            patch: status my progress a = null
+            patch: status my progress b = null
             debug: Something has changed, but we are not interested (the essence is the same).
         "#,
     );
@@ -800,8 +800,8 @@ fn what_cannot_be_read_is_told_and_replaced() {
             call: b create retry 0, 0s
             info: Handler 'b' succeeded.
             info: Creation is processed: 2 succeeded; 0 failed.
-            patch: kopf.zalando.org/b = null
             patch: kopf.zalando.org/a = null
+            patch: kopf.zalando.org/b = null
             patch: kopf.zalando.org/last-handled-configuration = {"spec":{"x":1}}\n
             debug: Something has changed, but we are not interested (the essence is the same).
         "#,

@@ -1,4 +1,4 @@
-//! JSON patches (RFC 6902), with the leniency and the error texts of the server.
+//! JSON patches (RFC 6902), with the leniency and the errors of the server.
 //!
 //! The server's library is laxer than the standard: `replace` sets a missing field, indexes may
 //! be negative, `test` finds a missing field equal to null. Operators rely on that, knowingly or
@@ -18,8 +18,8 @@ pub enum JsonPatchError {
     /// The patch has too many operations; 413.
     #[error("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {0}")]
     TooLong(usize),
-    /// An operation does not fit the object; 422.
-    #[error("{0}")]
+    /// An operation does not fit the object; 422. The server keeps the reason for itself.
+    #[error("the server rejected our request due to an error in our request")]
     Inapplicable(String),
 }
 

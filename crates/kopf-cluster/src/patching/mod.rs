@@ -9,6 +9,8 @@ mod json_patch;
 mod strategic;
 mod elements;
 pub mod managed;
+#[cfg(test)]
+mod observed;
 
 pub use json_patch::{JsonPatchError, apply_json_patch, unknown_operation_fields};
 pub use merge::apply_merge;

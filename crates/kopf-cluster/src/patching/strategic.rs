@@ -30,8 +30,8 @@ pub enum StrategicPatchError {
     /// The kind has no merge strategies; custom resources have none.
     #[error("strategic merge patch format is not supported")]
     Unsupported,
-    /// Lists inside of merged lists.
-    #[error("lists of lists are not supported")]
+    /// Lists inside of merged lists. The server keeps the reason for itself.
+    #[error("the server rejected our request due to an error in our request")]
     ListOfLists,
     /// Anything else, in the words of the server.
     #[error("{0}")]

@@ -18,6 +18,8 @@ mod defaulting;
 mod formats;
 mod validate;
 mod duplicates;
+#[cfg(test)]
+mod observed;
 
 use std::sync::Arc;
 

@@ -1,5 +1,8 @@
-//! A validation rule in CEL, as a schema declares it.
+//! A validation rule in CEL, as a schema declares it, compiled once.
 
+use std::sync::Arc;
+
+use kube_cel::cel::Program;
 use serde_json::Value;
 
 use super::field_error::FieldErrorKind;
@@ -7,17 +10,21 @@ use super::field_error::FieldErrorKind;
 /// One entry of `x-kubernetes-validations`.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// The expression; true if the value is fine.
-    pub expression: String,
-    /// What to say if it is not.
+    /// The expression as it is written; messages quote it.
+    pub source: String,
+    /// The expression, true if the value is fine; or why it cannot be compiled.
+    pub program: Result<Arc<Program>, String>,
+    /// What to say if the value is not fine.
     pub message: Option<String>,
     /// An expression that says it with the values at hand.
-    pub message_expression: Option<String>,
+    pub message_program: Option<Arc<Program>>,
     /// The kind of the complaint.
     pub kind: FieldErrorKind,
     /// Where below the value the complaint belongs, such as `.size`.
     pub field_path: Option<String>,
-    /// The rule is checked also when there is no old value; `oldSelf` is an optional then.
+    /// The rule compares with the state before.
+    pub uses_old_self: bool,
+    /// The rule is checked also when there is no state before; `oldSelf` is an optional then.
     pub optional_old_self: bool,
 }
 
@@ -25,6 +32,9 @@ impl Rule {
     /// The rule as it is written in a schema, if it is one.
     pub fn parse(declared: &Value) -> Option<Self> {
         let text = |name: &str| declared.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let source = text("rule")?.to_owned();
+        let program = Program::compile(&source).map(Arc::new).map_err(|error| error.to_string());
+        let uses_old_self = program.as_ref().is_ok_and(|program| program.references().has_variable("oldSelf"));
         let kind = match text("reason") {
             Some("FieldValueForbidden") => FieldErrorKind::Forbidden,
             Some("FieldValueRequired") => FieldErrorKind::Required,
@@ -32,12 +42,19 @@ impl Rule {
             _ => FieldErrorKind::Invalid,
         };
         Some(Self {
-            expression: text("rule")?.to_owned(),
-            message: text("message").map(str::to_owned),
-            message_expression: text("messageExpression").map(str::to_owned),
+            source,
+            program,
+            message: text("message").map(|message| message.trim().to_owned()),
+            message_program: text("messageExpression").and_then(|source| Program::compile(source).ok()).map(Arc::new),
             kind,
             field_path: text("fieldPath").map(str::to_owned),
+            uses_old_self,
             optional_old_self: declared.get("optionalOldSelf").and_then(Value::as_bool).unwrap_or_default(),
         })
+    }
+
+    /// The rule in messages about its evaluation.
+    pub fn description(&self) -> &str {
+        self.message.as_deref().unwrap_or_else(|| self.source.trim())
     }
 }

@@ -9,6 +9,7 @@ use crate::catalog::ResourceType;
 use crate::convert;
 use crate::kinds;
 use crate::namespaces;
+use crate::ownership::Writer;
 use crate::query::WriteOptions;
 use crate::render::{Renderer, decode};
 use crate::request::{Answer, Request};
@@ -32,7 +33,14 @@ pub fn create(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     let mut value = admit::decode(request, resource)?;
     admit::check_type(resource, &mut value, &request.body)?;
     let warnings = admit::check_fields(resource, &value, Some(&request.body), &options)?;
-    let created = create_object(state, resource, route.namespace.as_deref(), value, options.dry_run)?;
+    let created = create_object(
+        state,
+        resource,
+        route.namespace.as_deref(),
+        value,
+        options.dry_run,
+        Some(&Writer::of(request, &options, None)),
+    )?;
     let renderer = Renderer { resource, form, now: state.now() };
     Ok(Answer::bytes(201, renderer.value(created).into()).with_warnings(warnings))
 }
@@ -44,6 +52,7 @@ pub fn create_object(
     namespace: Option<&str>,
     value: Value,
     dry_run: bool,
+    writer: Option<&Writer>,
 ) -> Result<Value, Refusal> {
     let sent_namespace = value["metadata"]["namespace"].as_str().unwrap_or_default();
     if namespace.is_some_and(|namespace| !sent_namespace.is_empty() && sent_namespace != namespace) {
@@ -58,7 +67,7 @@ pub fn create_object(
     let mut tries = 0;
     loop {
         tries += 1;
-        let mut object = admit::new_object(state, resource, namespace, value.clone())?;
+        let mut object = admit::new_object(state, resource, namespace, value.clone(), writer)?;
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let place = Place::new(namespace.unwrap_or_default(), &name);
         if dry_run {

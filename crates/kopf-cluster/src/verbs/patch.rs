@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::create::create_object;
 use super::update::write_if_unchanged;
 use crate::admit::{self, Part};
 use crate::catalog::ResourceType;
+use crate::ownership::{Writer, apply_configuration};
 use crate::patching::{JsonPatchError, StrategicPatchError, apply_json_patch, apply_merge, apply_strategic};
 use crate::query::WriteOptions;
 use crate::render::{Renderer, put_type};
@@ -33,8 +35,12 @@ pub fn patch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Resu
     let resource = &route.resource;
     let name = route.name.as_deref().unwrap_or_default();
     let part = if route.subresource.is_some() { Part::Status } else { Part::Main };
-    let patch = Patch::read(request, resource)?;
     let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
+    let writer = Writer::of(request, &options, route.subresource.as_deref());
+    if request.media_type() == "application/apply-patch+yaml" {
+        return apply(state, request, route, &options, &writer);
+    }
+    let patch = Patch::read(request, resource)?;
     let mut warnings = Vec::new();
     let written = write_if_unchanged(state, resource, &place, options.dry_run, |old| {
         let mut patched = patch.apply(resource, old)?;
@@ -42,9 +48,54 @@ pub fn patch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Resu
             put_type(&mut patched, resource);
         }
         warnings = admit::check_fields(resource, &patched, None, &options)?;
-        admit::new_state(state, resource, part, old, patched)
+        admit::new_state(state, resource, part, old, patched, Some(&writer))
     })?;
     let renderer = Renderer { resource, form, now: state.now() };
+    Ok(Answer::bytes(200, renderer.value(written).into()).with_warnings(warnings))
+}
+
+/// Server-side apply: the one patch that also creates.
+fn apply(
+    state: &Arc<State>,
+    request: &Request,
+    route: &ObjectRoute,
+    options: &WriteOptions,
+    writer: &Writer,
+) -> Result<Answer, Refusal> {
+    let resource = &route.resource;
+    let name = route.name.as_deref().unwrap_or_default();
+    let part = if route.subresource.is_some() { Part::Status } else { Part::Main };
+    if options.field_manager.is_none() {
+        let error = FieldError::required("fieldManager", "is required for apply patch");
+        return Err(Refusal::invalid_options("PatchOptions", &[error]));
+    }
+    let mut configuration = admit::from_yaml(&request.body)
+        .map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")))?;
+    if !configuration["metadata"].is_object() {
+        configuration["metadata"] = json!({});
+    }
+    if configuration["metadata"].get("name").is_none() {
+        configuration["metadata"]["name"] = json!(name);
+    }
+    if let Some(namespace) = &route.namespace {
+        if configuration["metadata"].get("namespace").is_none() {
+            configuration["metadata"]["namespace"] = json!(namespace);
+        }
+    }
+    admit::check_type(resource, &mut configuration, &request.body)?;
+    let warnings = admit::check_fields(resource, &configuration, None, options)?;
+    let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
+    let renderer = Renderer { resource, form: request.form()?, now: state.now() };
+    if part == Part::Main && state.get(resource, &place).is_none() {
+        let applied = apply_configuration(state, resource, writer, None, &configuration, options.force)?;
+        let namespace = route.namespace.as_deref();
+        let created = create_object(state, resource, namespace, applied, options.dry_run, None)?;
+        return Ok(Answer::bytes(201, renderer.value(created).into()).with_warnings(warnings));
+    }
+    let written = write_if_unchanged(state, resource, &place, options.dry_run, |old| {
+        let applied = apply_configuration(state, resource, writer, Some(old), &configuration, options.force)?;
+        admit::new_state(state, resource, part, old, applied, None)
+    })?;
     Ok(Answer::bytes(200, renderer.value(written).into()).with_warnings(warnings))
 }
 

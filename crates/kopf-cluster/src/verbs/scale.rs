@@ -9,6 +9,7 @@ use super::update::write_if_unchanged;
 use crate::admit::{self, Part};
 use crate::catalog::ResourceType;
 use crate::jsonpath::JsonPath;
+use crate::ownership::Writer;
 use crate::query::WriteOptions;
 use crate::render::decode;
 use crate::request::{Answer, Request};
@@ -27,6 +28,8 @@ pub fn scale(state: &Arc<State>, request: &Request, route: &ObjectRoute, verb: &
     }
     let kind = if verb == "update" { "UpdateOptions" } else { "PatchOptions" };
     let options = WriteOptions::parse(&request.query, kind)?;
+    // Scaling a custom resource leaves no trace in a real server either.
+    let writer = resource.custom().is_none().then(|| Writer::of(request, &options, Some("scale")));
     let replace = |old: &Value| -> Result<Value, Refusal> {
         match verb {
             "update" => admit::decode(request, resource),
@@ -42,7 +45,7 @@ pub fn scale(state: &Arc<State>, request: &Request, route: &ObjectRoute, verb: &
         let mut next = old.clone();
         let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default();
         put(&mut next, &spec_path(resource), json!(replicas));
-        admit::new_state(state, resource, Part::Main, old, next)
+        admit::new_state(state, resource, Part::Main, old, next, writer.as_ref())
     })?;
     Ok(Answer::json(200, &scale_of(resource, &written)?))
 }

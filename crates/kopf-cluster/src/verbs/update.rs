@@ -10,6 +10,7 @@ use crate::admit::{self, Part};
 use crate::catalog::ResourceType;
 use crate::convert;
 use crate::kinds;
+use crate::ownership::Writer;
 use crate::query::WriteOptions;
 use crate::render::{Renderer, decode};
 use crate::request::{Answer, Request};
@@ -30,16 +31,24 @@ pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     let warnings = admit::check_fields(resource, &value, Some(&request.body), &options)?;
     let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
     let renderer = Renderer { resource, form, now: state.now() };
+    let writer = Writer::of(request, &options, route.subresource.as_deref());
     if part == Part::Main && creates_on_update(resource) && state.get(resource, &place).is_none() {
         value["metadata"]["name"] = json!(name);
         if let Some(metadata) = value["metadata"].as_object_mut() {
             metadata.shift_remove("resourceVersion");
         }
-        let created = create_object(state, resource, route.namespace.as_deref(), value, options.dry_run)?;
+        let created = create_object(
+            state,
+            resource,
+            route.namespace.as_deref(),
+            value,
+            options.dry_run,
+            Some(&writer),
+        )?;
         return Ok(Answer::bytes(201, renderer.value(created).into()).with_warnings(warnings));
     }
     let written = write_if_unchanged(state, resource, &place, options.dry_run, |old| {
-        let next = admit::new_state(state, resource, part, old, value.clone())?;
+        let next = admit::new_state(state, resource, part, old, value.clone(), Some(&writer))?;
         require_version(resource, name, &value)?;
         Ok(next)
     })?;

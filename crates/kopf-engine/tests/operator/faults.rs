@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Fault, THINGS};
 use crate::handling::basic;
-use crate::running::{Running, start};
+use crate::running::start;
 use crate::script::{Hold, Reply, Script, done, patch, result};
 
 fn simple() -> Script {
@@ -224,7 +224,6 @@ async fn a_failed_front_throttles_the_object_and_nothing_else() {
 #[tokio::test(start_paused = true)]
 async fn a_crash_of_the_front_is_survived() {
     let script = simple().on("create_fn", |call| {
-        assert_ne!((call.name.as_str(), tokio::time::Instant::now().elapsed().as_secs()), ("never", 0));
         if call.body.spec().get("fixed").is_none() {
             panic!("a bug, on purpose");
         }
@@ -252,5 +251,4 @@ async fn an_object_that_changes_all_the_time_does_not_spin() {
     let errors = running.script.logged(Level::Error);
     let text = "[a] Throttling for 1 seconds due to an unexpected error: the object changes faster than it can be patched";
     assert_eq!(errors, [text]);
-    let _: &Running = &running;
 }

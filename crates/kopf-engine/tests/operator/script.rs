@@ -143,7 +143,7 @@ impl Script {
         self.on_async(id, move |_| {
             let hold = hold.clone();
             Box::pin(async move {
-                hold.0.acquire().await.unwrap().forget();
+                hold.wait().await;
                 done()
             })
         })
@@ -201,6 +201,11 @@ pub struct Hold(Arc<Semaphore>);
 impl Hold {
     pub fn new() -> Self {
         Self(Arc::new(Semaphore::new(0)))
+    }
+
+    /// Waits to be let go on.
+    pub async fn wait(&self) {
+        self.0.acquire().await.unwrap().forget();
     }
 
     /// Lets so many calls go on, be they there already or not.

@@ -1,6 +1,6 @@
 //! A stage for written scenarios: the operator is played step by step, and everything that happens is protocolled.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -166,7 +166,8 @@ impl Theatre {
     fn write_patch(&mut self, patch: &Value, place: &str) {
         match patch {
             Value::Object(fields) => {
-                for (key, value) in fields {
+                // The order does not matter to anybody.
+                for (key, value) in fields.iter().collect::<BTreeMap<_, _>>() {
                     let place = if place.is_empty() { key.clone() } else { format!("{place} {key}") };
                     self.write_patch(value, &place);
                 }

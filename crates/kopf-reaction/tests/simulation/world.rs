@@ -353,7 +353,7 @@ impl World {
         self.store(&conclusion);
         let essence = self.stored_essence();
         self.settle(scene, draft, essence != stored, conclusion.fully_handled);
-        if conclusion.fully_handled && essence != scene.new {
+        if (conclusion.fully_handled || essence != stored) && essence != scene.new {
             // What comes next is another update, even if it happens to have the same old and new.
             self.ledger.succeeded.clear();
             // It is remembered by this operator only what the handlers have seen, as that is not what is stored.

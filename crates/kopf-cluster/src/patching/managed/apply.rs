@@ -139,10 +139,7 @@ fn try_apply(write: &Write<'_>, live: Option<&Value>, config: &Value, force: boo
 fn check_request(write: &Write<'_>, config: &Value) -> Result<Schema, ApplyError> {
     let version = config.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
     if version != write.api_version {
-        return Err(ApplyError::BadRequest(format!(
-            "Incorrect version specified in apply patch. Specified patch version: {version}, expected: {}",
-            write.api_version
-        )));
+        return Err(ApplyError::BadRequest(format!("invalid object type: {}", type_designation(config))));
     }
     if config.pointer("/metadata/managedFields").is_some_and(|entries| !entries.is_null()) {
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
@@ -160,9 +157,15 @@ fn check_request(write: &Write<'_>, config: &Value) -> Result<Schema, ApplyError
 /// An object in messages: `namespace/name; group/version, Kind=Kind`.
 fn designation(object: &Value) -> String {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let version = text("/apiVersion");
-    let version = if version.contains('/') { version.to_owned() } else { format!("/{version}") };
-    format!("{}/{}; {version}, Kind={}", text("/metadata/namespace"), text("/metadata/name"), text("/kind"))
+    format!("{}/{}; {}", text("/metadata/namespace"), text("/metadata/name"), type_designation(object))
+}
+
+/// A type in messages: `apps/v1, Kind=Deployment`, `/v1, Kind=Pod`.
+fn type_designation(object: &Value) -> String {
+    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    let version = text("apiVersion");
+    let separator = if version.contains('/') { "" } else { "/" };
+    format!("{separator}{version}, Kind={}", text("kind"))
 }
 
 fn each_conflict((owner, fields): (Owner, FieldSet)) -> Vec<Conflict> {

@@ -123,8 +123,10 @@ fn owners_before(write: &Write<'_>, old: Option<&Value>, new: &Value) -> Owners 
         return stored();
     }
     let brought = new.pointer("/metadata/managedFields").filter(|brought| !brought.is_null());
+    // An empty list of a custom resource is dropped on decoding, before anybody sees it.
+    let is_custom = write.versions.schema(write.api_version).is_none_or(|schema| schema.node(schema.root_id()).definition.is_none());
     let is_reset = match brought.and_then(Value::as_array).map(Vec::as_slice) {
-        Some([]) => true,
+        Some([]) => !is_custom,
         Some([only]) => only.as_object().is_some_and(|entry| entry.is_empty()),
         _ => false,
     };

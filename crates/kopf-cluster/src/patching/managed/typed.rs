@@ -64,10 +64,13 @@ fn check(shape: &Shape<'_>, place: Place, value: &Value, allows_repetitions: boo
     match (atom.sort_of(Some(value)), value) {
         (_, Value::Null) => {}
         (Some(Sort::Map), Value::Object(fields)) => {
-            for (name, field) in fields {
+            let mut sorted: Vec<(&String, &Value)> = fields.iter().collect();
+            sorted.sort_unstable_by_key(|(name, _)| *name);
+            for (name, field) in sorted {
                 let below = format!("{path}.{name}");
                 match shape.field(place, name).0 {
-                    Place::Forbidden => found.push(format!("{below}: field not declared in schema")),
+                    // The rest of an object with an undeclared field is not looked at.
+                    Place::Forbidden => return found.push(format!("{below}: field not declared in schema")),
                     place => check(shape, place, field, allows_repetitions, &below, found),
                 }
             }

@@ -11,6 +11,7 @@ mod scalars;
 mod unchanged;
 mod list_types;
 mod embedded;
+mod cel_values;
 mod rules;
 
 use serde_json::Value;

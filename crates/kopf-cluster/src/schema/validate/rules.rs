@@ -1,6 +1,194 @@
-//! The rules in CEL.
+//! The rules in CEL, evaluated on an object and on everything in it.
+//!
+//! A rule sees its value as `self` and the stored one as `oldSelf`. Complaints about parts that
+//! did not change are dropped, unless the rule is about the change itself.
+
+use std::sync::Arc;
+
+use kube_cel::cel::objects::OptionalValue;
+use kube_cel::cel::{Context, ExecutionError, Value as CelValue};
+use kube_cel::KubeCelExt;
 use serde_json::Value;
-use crate::schema::{FieldError, Schema};
-#[derive(Clone, Debug, Default)]
-pub struct RuleSet;
-pub fn check(_schema: &Schema, _new: &Value, _old: Option<&Value>) -> Vec<FieldError> { Vec::new() }
+
+use super::cel_values;
+use super::unchanged;
+use crate::schema::Schema;
+use crate::schema::field_error::{self, FieldError, FieldErrorKind};
+use crate::schema::node::{Additional, MapType, Node, NodeId, ValueType};
+use crate::schema::rule::Rule;
+
+/// Messages longer than this are not taken from expressions.
+const MAX_MESSAGE_BYTES: usize = 5 * 1024;
+
+/// All complaints of the rules of a schema.
+pub fn check(schema: &Schema, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let functions = Context::default().with_all();
+    let mut walk = Walk { schema, functions: &functions, errors: Vec::new() };
+    let root = schema.root_id();
+    walk.visit(root, new, old, Before { same_place: old, parent: None }, "", true);
+    walk.errors
+}
+
+/// What was there before, as far as changes can be told.
+#[derive(Clone, Copy)]
+struct Before<'a> {
+    /// The value at the same place, if there is a way to find it.
+    same_place: Option<&'a Value>,
+    /// The nearest place above where there is one: its node, the new and the old value.
+    parent: Option<(NodeId, &'a Value, &'a Value)>,
+}
+
+struct Walk<'a> {
+    schema: &'a Schema,
+    functions: &'a Context<'a>,
+    errors: Vec<FieldError>,
+}
+
+impl Walk<'_> {
+    fn visit(&mut self, id: NodeId, new: &Value, old: Option<&Value>, before: Before<'_>, path: &str, is_object: bool) {
+        if new.is_null() {
+            return;
+        }
+        let schema = self.schema;
+        let node = schema.node(id);
+        if !node.rules.is_empty() {
+            self.rules(id, node, new, old.filter(|old| !old.is_null()), before, path, is_object);
+        }
+        let parent = before.same_place.map(|old| (id, new, old)).or(before.parent);
+        for nested in node.checks.iter().flat_map(|checks| &checks.all_of) {
+            let nested_before = Before { same_place: None, parent: before.parent };
+            self.visit(*nested, new, old, nested_before, path, false);
+        }
+        match new {
+            Value::Array(items) => {
+                let Some(below) = node.items else { return };
+                for (position, item) in items.iter().enumerate() {
+                    let old_item = old.and_then(|old| unchanged::old_item(schema, node, old, item));
+                    let same_place = before.same_place.and_then(|old| unchanged::old_item(schema, node, old, item));
+                    let below_path = field_error::index(path, position);
+                    self.visit(below, item, old_item, Before { same_place, parent }, &below_path, schema.node(below).embedded_resource);
+                }
+            }
+            Value::Object(fields) => {
+                let is_correlatable = node.map_type != Some(MapType::Atomic);
+                for (name, field) in fields {
+                    let (below, below_path) = match (node.properties.get(name), node.additional) {
+                        (Some(property), _) => (*property, field_error::child(path, name)),
+                        (None, Additional::Values(values)) => (values, field_error::key(path, name)),
+                        _ => continue,
+                    };
+                    let old_field = old.filter(|_| is_correlatable).and_then(|old| old.get(name));
+                    let same_place = before.same_place.and_then(|old| old.get(name));
+                    self.visit(below, field, old_field, Before { same_place, parent }, &below_path, schema.node(below).embedded_resource);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one value with all that is known about it")]
+    fn rules(
+        &mut self, id: NodeId, node: &Node, new: &Value, old: Option<&Value>, before: Before<'_>, path: &str, is_object: bool,
+    ) {
+        let convert = |value: &Value| cel_values::convert(self.schema, self.functions, Some(id), value, is_object);
+        let (this, that) = (convert(new), old.map(convert));
+        for rule in &node.rules {
+            let program = match &rule.program {
+                Ok(program) => program,
+                Err(reason) => {
+                    let detail = format!("rule compile error: {reason}");
+                    self.errors.push(FieldError::invalid(path, type_name(node).into(), detail));
+                    continue;
+                }
+            };
+            if rule.uses_old_self && old.is_none() && !rule.optional_old_self {
+                continue;
+            }
+            let mut context = self.functions.new_inner_scope();
+            context.add_variable_from_value("self", this.clone());
+            if rule.optional_old_self {
+                let optional = that.clone().map_or_else(OptionalValue::none, OptionalValue::of);
+                context.add_variable_from_value("oldSelf", CelValue::Opaque(Arc::new(optional)));
+            } else if let Some(that) = &that {
+                context.add_variable_from_value("oldSelf", that.clone());
+            }
+            match program.execute(&context) {
+                Ok(CelValue::Bool(true)) => {}
+                Ok(_) => {
+                    let error = self.complaint(rule, node, &context, new, path);
+                    if rule.uses_old_self || !self.is_unchanged(id, new, before) {
+                        self.errors.push(error);
+                    }
+                }
+                Err(reason) => {
+                    self.errors.push(FieldError::invalid(path, type_name(node).into(), failure(&reason, rule)));
+                }
+            }
+        }
+    }
+
+    fn complaint(&self, rule: &Rule, node: &Node, context: &Context<'_>, new: &Value, path: &str) -> FieldError {
+        let evaluated = rule.message_program.as_ref().and_then(|program| match program.execute(context) {
+            Ok(CelValue::String(text)) => Some(text.trim().to_owned()),
+            _ => None,
+        });
+        let usable = evaluated.filter(|text| !text.is_empty() && !text.contains('\n') && text.len() <= MAX_MESSAGE_BYTES);
+        let detail = usable
+            .or_else(|| rule.message.clone())
+            .unwrap_or_else(|| format!("failed rule: {}", rule.source.trim()));
+        let field = match rule.field_path.as_deref().map(|field| normalised(field, node)) {
+            Some(below) => field_error::child(path, &below),
+            None => path.to_owned(),
+        };
+        let is_scalar = !matches!(node.value_type, Some(ValueType::Object | ValueType::Array));
+        let detail = if rule.kind == FieldErrorKind::Duplicate { String::new() } else { detail };
+        let mut error = FieldError::new(rule.kind, field, new.clone(), detail);
+        error.bad_value = error.bad_value.filter(|_| is_scalar);
+        error
+    }
+
+    fn is_unchanged(&self, id: NodeId, new: &Value, before: Before<'_>) -> bool {
+        match (before.same_place, before.parent) {
+            (Some(old), _) => unchanged::is_unchanged(self.schema, id, new, old),
+            (None, Some((id, new, old))) => unchanged::is_unchanged(self.schema, id, new, old),
+            (None, None) => false,
+        }
+    }
+}
+
+fn type_name(node: &Node) -> &'static str {
+    node.value_type.map_or("", ValueType::name)
+}
+
+/// Why a rule could not be evaluated, as the server says it.
+fn failure(reason: &ExecutionError, rule: &Rule) -> String {
+    let rule = rule.description();
+    let text = match reason {
+        ExecutionError::NoSuchOverload => {
+            return format!(
+                "'no such overload': call arguments did not match a supported operator, function or macro signature for rule: {rule}"
+            );
+        }
+        ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
+        ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
+        ExecutionError::RemainderByZero(_) => "modulus by zero".to_owned(),
+        ExecutionError::Overflow(..) => "integer overflow".to_owned(),
+        ExecutionError::IndexOutOfBounds(CelValue::Int(index)) => format!("index out of bounds: {index}"),
+        ExecutionError::FunctionError { message, .. } => message.clone(),
+        other => other.to_string(),
+    };
+    format!("{text} evaluating rule: {rule}")
+}
+
+/// A path such as `.spec['size']` as it is written in complaints.
+fn normalised(field: &str, node: &Node) -> String {
+    let key = |text: &str| if node.properties.contains_key(text) { format!(".{text}") } else { format!("[{text}]") };
+    let mut path = String::new();
+    for (position, part) in field.split("['").enumerate() {
+        match part.split_once("']") {
+            Some((name, rest)) if position > 0 => path.push_str(&(key(name) + rest)),
+            _ => path.push_str(part),
+        }
+    }
+    path.strip_prefix('.').map(str::to_owned).unwrap_or(path)
+}

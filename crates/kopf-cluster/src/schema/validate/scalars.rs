@@ -21,7 +21,7 @@ pub fn check_type(node: &Node, value: &Value, path: &str) -> Option<FieldError> 
         true => matches!(value_type, ValueType::Integer | ValueType::String),
         false => node.value_type == Some(value_type),
     };
-    let is_whole_float = actual == ValueType::Number && value.as_f64().is_some_and(|float| float.fract() == 0.0);
+    let is_whole_float = actual == ValueType::Number && value.as_f64().is_some_and(is_whole);
     let is_number_enough = (is_whole_float && accepts(ValueType::Integer))
         || (actual == ValueType::Integer && accepts(ValueType::Number));
     let format = node.checks.as_deref().and_then(|checks| checks.format.as_deref());

@@ -1,0 +1,20 @@
+//! Serves an embedded cluster until it is interrupted.
+//!
+//! Run with: `cargo run -p kopf-cluster --example serve -- /tmp/kubeconfig [port]`
+
+use std::net::SocketAddr;
+
+use kopf_cluster::{Cluster, Options};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let kubeconfig = arguments.next().unwrap_or_else(|| "kubeconfig.yaml".to_owned());
+    let port = arguments.next().map_or(Ok(0), |port| port.parse())?;
+    let cluster = Cluster::new(Options::default());
+    let server = cluster.serve(SocketAddr::from(([127, 0, 0, 1], port))).await?;
+    std::fs::write(&kubeconfig, server.kubeconfig())?;
+    println!("{} is served; export KUBECONFIG={kubeconfig}", server.url());
+    tokio::signal::ctrl_c().await?;
+    Ok(())
+}

@@ -1,0 +1,238 @@
+//! The door of the cluster: a tower service from HTTP requests to answers.
+//!
+//! Clients in the same process call it directly (`kube::Client::new(cluster.service(), …)`),
+//! all others over the listener of `server.rs`. It checks who asks, collects the body, finds the
+//! route, and turns answers and refusals into responses.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io::Write;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Response, header};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt, Limited};
+
+use crate::query::Query;
+use crate::request::{Answer, AnswerBody, Request, User};
+use crate::routes::{self, Route, RouteError};
+use crate::state::State;
+use crate::status::Refusal;
+use crate::{capture, discovery, openapi, verbs};
+
+/// Bodies of requests over this size are refused, as by a real server.
+const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+/// Answers over this size are compressed for those who can read it.
+const COMPRESSION_THRESHOLD: usize = 128 * 1024;
+
+/// The API as a service. Clones are cheap and share the cluster.
+#[derive(Clone, Debug)]
+pub struct ClusterService {
+    state: Arc<State>,
+    access: Access,
+}
+
+/// Who is let in.
+#[derive(Clone, Debug)]
+pub enum Access {
+    /// Everybody, since only code of the same process can call.
+    Trusted,
+    /// Whoever has the token of the cluster.
+    Token,
+}
+
+impl ClusterService {
+    pub(crate) fn new(state: Arc<State>, access: Access) -> Self {
+        Self { state, access }
+    }
+
+    async fn handle<B>(self, request: http::Request<B>) -> Response<ClusterBody>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (parts, body) = request.into_parts();
+        let accepts_gzip = accepts_gzip(&parts.headers);
+        if !self.lets_in(&parts.headers, parts.uri.path()) {
+            return respond(Refusal::unauthorized().into(), false);
+        }
+        let body = match Limited::new(body, BODY_LIMIT).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(_) => return respond(Refusal::too_large(BODY_LIMIT).into(), false),
+        };
+        let request = Request {
+            method: parts.method,
+            path: parts.uri.path().to_owned(),
+            query: Query::parse(parts.uri.query().unwrap_or_default()),
+            headers: parts.headers,
+            body,
+            user: User {
+                name: "admin".into(),
+                groups: vec!["system:masters".into(), "system:authenticated".into()],
+            },
+        };
+        let answer = answer(&self.state, &request).unwrap_or_else(Answer::from);
+        respond(answer, accepts_gzip)
+    }
+
+    fn lets_in(&self, headers: &HeaderMap, path: &str) -> bool {
+        let public = matches!(path.split('/').nth(1), Some("healthz" | "livez" | "readyz" | "version"));
+        match (&self.access, &self.state.options.token) {
+            (Access::Trusted, _) | (Access::Token, None) => true,
+            (Access::Token, Some(token)) => {
+                let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+                let given = given.and_then(|value| value.split_once(' '));
+                let bearer = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+                match bearer {
+                    Some((_, given)) => same_secret(given.trim(), token),
+                    None => public,
+                }
+            }
+        }
+    }
+}
+
+/// Compares in the same time wherever the difference is.
+fn same_secret(one: &str, other: &str) -> bool {
+    one.len() == other.len() && one.bytes().zip(other.bytes()).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+}
+
+/// From a request to its answer.
+fn answer(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
+    let catalog = state.catalog();
+    let route = match routes::find(&catalog, &request.path) {
+        Ok(route) => route,
+        Err(RouteError::NoSuchPath) => return Ok(no_such_path()),
+        Err(RouteError::NoSuchResource) => return Err(Refusal::no_such_resource()),
+    };
+    if let Route::Objects(route) = &route {
+        return verbs::answer(state, request, route);
+    }
+    if !matches!(request.method, Method::GET | Method::HEAD) {
+        return Err(Refusal::method_not_allowed());
+    }
+    let accept = request.accept();
+    Ok(match route {
+        Route::Root => discovery::root(&catalog),
+        Route::Version => Answer::json(200, &capture::discovery("version")),
+        Route::Health { endpoint, check } => health(&endpoint, check.as_deref(), request.query.get("verbose").is_some()),
+        Route::Metrics => Answer::text(200, ""),
+        Route::CoreVersions => discovery::core_versions(accept, &state.options.address_for_clients()),
+        Route::Groups => discovery::groups(&catalog, accept),
+        Route::Group(name) => discovery::group(&catalog, &name).unwrap_or_else(no_such_path),
+        Route::Resources { group, version } => discovery::resources(&catalog, &group, &version),
+        Route::OpenApiV2 => openapi::version_2(&catalog, accept),
+        Route::OpenApiV3Index => openapi::version_3_index(&catalog),
+        Route::OpenApiV3(path) => openapi::version_3(&catalog, &path).unwrap_or_else(no_such_path),
+        Route::Objects(_) => no_such_path(),
+    })
+}
+
+fn no_such_path() -> Answer {
+    Answer::text(404, "404 page not found\n")
+}
+
+fn health(endpoint: &str, check: Option<&str>, verbose: bool) -> Answer {
+    match (check, verbose) {
+        (None, true) => Answer::text(200, format!("[+]ping ok\n[+]log ok\n[+]etcd ok\n{endpoint} check passed\n")),
+        (None | Some("ping" | "log" | "etcd"), _) => Answer::text(200, "ok"),
+        (Some(_), _) => no_such_path(),
+    }
+}
+
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accepted.split(',').any(|coding| coding.split(';').next().is_some_and(|coding| coding.trim() == "gzip"))
+}
+
+fn respond(answer: Answer, accepts_gzip: bool) -> Response<ClusterBody> {
+    let mut headers = HeaderMap::new();
+    let mut put = |name: header::HeaderName, text: &str| {
+        if let Ok(value) = HeaderValue::from_str(text) {
+            headers.append(name, value);
+        }
+    };
+    put(header::CACHE_CONTROL, "no-cache, private");
+    put(header::CONTENT_TYPE, &answer.content_type);
+    for warning in &answer.warnings {
+        let escaped = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        put(header::WARNING, &format!("299 - \"{escaped}\""));
+    }
+    let body = match answer.body {
+        AnswerBody::Stream(stream) => ClusterBody::Stream(stream),
+        AnswerBody::Whole(bytes) if accepts_gzip && bytes.len() > COMPRESSION_THRESHOLD => {
+            put(header::CONTENT_ENCODING, "gzip");
+            put(header::VARY, "Accept-Encoding");
+            ClusterBody::Whole(Some(compress(&bytes)))
+        }
+        AnswerBody::Whole(bytes) => ClusterBody::Whole(Some(bytes)),
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = http::StatusCode::from_u16(answer.code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+    *response.headers_mut() = headers;
+    response
+}
+
+fn compress(bytes: &Bytes) -> Bytes {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    // Writing into memory cannot fail.
+    let _ = encoder.write_all(bytes);
+    encoder.finish().unwrap_or_default().into()
+}
+
+impl<B> tower_service::Service<http::Request<B>> for ClusterService
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<ClusterBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move { Ok(service.handle(request).await) })
+    }
+}
+
+/// The body of a response.
+pub enum ClusterBody {
+    /// All of it; None when it was taken.
+    Whole(Option<Bytes>),
+    /// The lines of a watch.
+    Stream(Pin<Box<dyn futures::Stream<Item = Bytes> + Send>>),
+}
+
+impl Body for ClusterBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut *self {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Stream(stream) => stream.as_mut().poll_next(context).map(|next| next.map(|bytes| Ok(Frame::data(bytes)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Self::Stream(_) => SizeHint::default(),
+        }
+    }
+}

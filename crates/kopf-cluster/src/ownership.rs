@@ -1,0 +1,137 @@
+//! Who has written which fields: the bookkeeping around every write.
+//!
+//! `admit.rs` records plain writes here when an object is ready to be stored; `verbs/patch.rs`
+//! applies configurations. How it is done is in `patching/managed`; here is for whom, and which
+//! fields a part of an object never touches.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::catalog::{Catalog, ResourceType};
+use crate::clock::timestamp;
+use crate::patching::managed::{
+    ApplyError, FieldSet, Versions, Write, apply, keep_times_of_no_change, manager_name, record_write,
+};
+use crate::query::WriteOptions;
+use crate::request::Request;
+use crate::schema::Schema;
+use crate::state::State;
+use crate::status::Refusal;
+
+/// Who writes, and which part of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Writer {
+    manager: String,
+    /// Empty for the object itself.
+    subresource: String,
+}
+
+impl Writer {
+    /// The client of a request.
+    pub fn of(request: &Request, options: &WriteOptions, subresource: Option<&str>) -> Self {
+        let manager = manager_name(options.field_manager.as_deref().unwrap_or_default(), request.user_agent());
+        Self { manager, subresource: subresource.unwrap_or_default().to_owned() }
+    }
+
+    /// A part of the system itself.
+    pub fn system(manager: &str) -> Self {
+        Self { manager: manager.to_owned(), subresource: String::new() }
+    }
+}
+
+/// Records a create, an update or a patch in the new state of an object.
+pub fn record(state: &State, resource: &ResourceType, writer: &Writer, old: Option<&Value>, new: &mut Value) {
+    let ignored = untouched(resource, &writer.subresource);
+    with_write(state, resource, writer, &ignored, |write| {
+        record_write(write, old, new);
+        if let Some(old) = old {
+            keep_times_of_no_change(old, new);
+        }
+    });
+}
+
+/// Applies a configuration to an object, or makes a new one out of it.
+pub fn apply_configuration(
+    state: &State,
+    resource: &ResourceType,
+    writer: &Writer,
+    live: Option<&Value>,
+    configuration: &Value,
+    force: bool,
+) -> Result<Value, Refusal> {
+    let ignored = untouched(resource, &writer.subresource);
+    with_write(state, resource, writer, &ignored, |write| {
+        let mut applied = apply(write, live, configuration, force).map_err(refusal)?;
+        if let Some(live) = live {
+            keep_times_of_no_change(live, &mut applied);
+        }
+        Ok(applied)
+    })
+}
+
+fn with_write<T>(
+    state: &State,
+    resource: &ResourceType,
+    writer: &Writer,
+    ignored: &FieldSet,
+    act: impl FnOnce(&Write<'_>) -> T,
+) -> T {
+    let versions = KindVersions { catalog: state.catalog(), resource };
+    act(&Write {
+        versions: &versions,
+        api_version: &resource.api_version(),
+        manager: &writer.manager,
+        subresource: &writer.subresource,
+        ignored,
+        now: &timestamp(state.now()),
+    })
+}
+
+/// The fields that a write to a part never changes, whatever was sent.
+fn untouched(resource: &ResourceType, subresource: &str) -> FieldSet {
+    match subresource {
+        "status" if resource.custom().is_some() => FieldSet::of_fields(&[&["spec"], &["metadata"]]),
+        "status" => FieldSet::of_fields(&[&["spec"]]),
+        _ if resource.has_status() => FieldSet::of_fields(&[&["status"]]),
+        _ => FieldSet::of_fields(&[]),
+    }
+}
+
+fn refusal(error: ApplyError) -> Refusal {
+    let message = error.to_string();
+    match &error {
+        ApplyError::BadRequest(_) => Refusal::bad_request(message),
+        ApplyError::Untypable(_) => Refusal::bare(message),
+        ApplyError::Conflicts(_) => {
+            let mut refusal = Refusal::bare(message);
+            refusal.code = 409;
+            refusal.reason = "Conflict";
+            refusal.details = json!({"causes": error.causes()});
+            refusal
+        }
+    }
+}
+
+/// The versions of a kind, as the catalog knows them. They differ in their `apiVersion` only.
+struct KindVersions<'a> {
+    catalog: Arc<Catalog>,
+    resource: &'a ResourceType,
+}
+
+impl Versions for KindVersions<'_> {
+    fn schema(&self, api_version: &str) -> Option<Schema> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let resource = self.catalog.get(group, version, &self.resource.plural)?;
+        if resource.storage != self.resource.storage {
+            return None;
+        }
+        Some(resource.schema().cloned().unwrap_or_else(Schema::of_anything))
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Option<Value> {
+        let mut converted = object.clone();
+        converted["apiVersion"] = json!(api_version);
+        Some(converted)
+    }
+}

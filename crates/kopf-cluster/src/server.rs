@@ -1,0 +1,179 @@
+//! The listener: the cluster for other processes, over TLS on a local port.
+//!
+//! Certificates are made at the start and live as long as the process; whoever gets the
+//! kubeconfig gets the authority's certificate and the token with it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+
+use crate::http::ClusterService;
+
+/// Why the cluster cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address is taken, or not ours.
+    #[error("cannot listen on {address}: {source}")]
+    Listen { address: SocketAddr, source: io::Error },
+    /// No certificate could be made.
+    #[error("cannot make a certificate: {0}")]
+    Certificate(#[from] rcgen::Error),
+    /// The certificate is not accepted by TLS.
+    #[error("cannot set up TLS: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// The certificates of a cluster.
+pub struct Certificates {
+    /// The certificate of the authority, for clients.
+    pub authority_pem: String,
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivatePkcs8KeyDer<'static>,
+}
+
+impl std::fmt::Debug for Certificates {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Certificates").finish_non_exhaustive()
+    }
+}
+
+impl Certificates {
+    /// A new authority, and a certificate of it for this machine.
+    pub fn generate() -> Result<Self, ServeError> {
+        let authority_key = KeyPair::generate()?;
+        let mut authority = CertificateParams::default();
+        authority.distinguished_name.push(DnType::CommonName, "kopf-cluster-ca");
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        let authority_certificate = authority.self_signed(&authority_key)?;
+        let issuer = Issuer::new(authority, authority_key);
+
+        let names = ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+        let mut server = CertificateParams::new(names.map(str::to_owned).to_vec())?;
+        server.distinguished_name.push(DnType::CommonName, "kopf-cluster");
+        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let server_key = KeyPair::generate()?;
+        let server_certificate = server.signed_by(&server_key, &issuer)?;
+        Ok(Self {
+            authority_pem: authority_certificate.pem(),
+            chain: vec![server_certificate.der().clone()],
+            key: PrivatePkcs8KeyDer::from(server_key.serialize_der()),
+        })
+    }
+}
+
+/// A served cluster. It is served until this is dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    authority_pem: String,
+    token: String,
+    /// Accepts connections, and owns them: they end with it.
+    accepting: JoinHandle<()>,
+}
+
+impl Server {
+    pub(crate) async fn start(
+        service: ClusterService,
+        address: SocketAddr,
+        certificates: &Certificates,
+        token: String,
+    ) -> Result<Self, ServeError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(certificates.chain.clone(), PrivateKeyDer::Pkcs8(certificates.key.clone_key()))?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
+        let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
+        let accepting = tokio::spawn(accept(listener, acceptor, service));
+        Ok(Self { address, authority_pem: certificates.authority_pem.clone(), token, accepting })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    pub fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// A kubeconfig for all clients, as YAML.
+    pub fn kubeconfig(&self) -> String {
+        format!(
+            "apiVersion: v1\n\
+             kind: Config\n\
+             current-context: kopf\n\
+             clusters:\n\
+             - name: kopf\n\
+             \x20 cluster:\n\
+             \x20   server: {}\n\
+             \x20   certificate-authority-data: {}\n\
+             users:\n\
+             - name: admin\n\
+             \x20 user:\n\
+             \x20   token: {}\n\
+             contexts:\n\
+             - name: kopf\n\
+             \x20 context:\n\
+             \x20   cluster: kopf\n\
+             \x20   user: admin\n\
+             \x20   namespace: default\n",
+            self.url(),
+            STANDARD.encode(&self.authority_pem),
+            self.token
+        )
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+/// Accepts connections for ever. Connections live in its set, so that they end with it.
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, service: ClusterService) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    // Small answers should not wait for more to send; if it cannot be set, they do.
+                    let _ = stream.set_nodelay(true);
+                    let (acceptor, service) = (acceptor.clone(), service.clone());
+                    connections.spawn(async move {
+                        let Ok(stream) = acceptor.accept(stream).await else { return };
+                        let served = TowerToHyperService::new(service);
+                        // Clients go away as they like; there is nobody to tell about it.
+                        let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), served).await;
+                    });
+                }
+                // Out of file handles, most probably: let others finish first.
+                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+            },
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+        }
+    }
+}
