@@ -13,13 +13,13 @@ The file is a 4-byte little-endian length, then so many bytes of JSON (`{name: [
 then gzip members back to back, so that each document is unpacked only when somebody asks for it.
 """
 import argparse
+import base64
 import gzip
 import json
 import pathlib
 import ssl
 import struct
 import tempfile
-import base64
 import urllib.request
 
 AGGREGATED = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'

@@ -30,19 +30,20 @@ def python_under_test() -> pathlib.Path:
 
 
 class OperatorProcess:
-    """``python -m kopf …`` with its output in a file. One at a time; it can be started again with
-    the same log.
+    """``python -m kopf …``, or another program with the same command line, with its output in a
+    file. One at a time; it can be started again with the same log.
     """
 
     def __init__(
         self,
-        python: pathlib.Path,
+        program: pathlib.Path,
         *args: str,
         log: pathlib.Path,
         env: Mapping[str, str] | None = None,
         cwd: pathlib.Path | None = None,
     ) -> None:
-        self.command = [str(python), '-m', 'kopf', *args]
+        as_module = ['-m', 'kopf'] if program.name.startswith('python') else []
+        self.command = [str(program), *as_module, *args]
         self.log = log
         self.cwd = cwd or log.parent
         self.env = {

@@ -13,7 +13,7 @@ use crate::request::Request;
 use crate::schema::{FieldError, duplicate_fields};
 use crate::state::State;
 use crate::status::Refusal;
-use crate::{defaults, kinds, names};
+use crate::{defaults, go_types, kinds, names};
 
 /// The media types of objects.
 const OBJECT_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -107,6 +107,12 @@ pub fn check_type(resource: &ResourceType, value: &mut Value, raw: &[u8]) -> Res
                 resource.kind, resource.kind
             )));
         }
+        if let Some(problem) = go_types::misfit(resource, value) {
+            return Err(Refusal::bad_request(format!(
+                "{} in version \"{}\" cannot be handled as a {}: {problem}",
+                resource.kind, resource.version, resource.kind
+            )));
+        }
         crate::render::put_type(value, resource);
     }
     Ok(())
@@ -176,8 +182,12 @@ pub fn new_object(
         remove(&mut value, "status");
     }
     complete(resource, &mut value);
-    kinds::prepare_new(state, resource, &mut value)?;
     tidy(&mut value);
+    if let Some(writer) = writer {
+        // What the system adds from here on is not the writer's.
+        ownership::record(state, resource, writer, None, &mut value);
+    }
+    kinds::prepare_new(state, resource, &mut value)?;
     let mut errors = kind_errors(resource, &value);
     errors.extend(names::check_metadata(&value["metadata"], resource.name_rule()));
     if let Some(schema) = resource.schema().filter(|_| resource.custom().is_some()) {
@@ -185,9 +195,6 @@ pub fn new_object(
     }
     errors.extend(kinds::check(resource, &value, None));
     refuse_if_any(resource, &value, errors)?;
-    if let Some(writer) = writer {
-        ownership::record(state, resource, writer, None, &mut value);
-    }
     Ok(value)
 }
 
@@ -209,12 +216,17 @@ pub fn new_state(
         Part::Status => value = with_status_of(resource, old, value),
     }
     complete(resource, &mut value);
-    kinds::prepare_change(state, resource, old, &mut value)?;
     keep_system_metadata(old, &mut value);
     tidy(&mut value);
+    if let Some(writer) = writer {
+        ownership::record(state, resource, writer, Some(old), &mut value);
+    }
+    kinds::prepare_change(resource, old, &mut value);
     let mut errors = kind_errors(resource, &value);
     errors.extend(names::check_metadata(&value["metadata"], resource.name_rule()));
-    errors.extend(new_finalizers(old, &value));
+    // Custom resources are checked for it twice by a real server, which shows in the causes.
+    let times = if resource.custom().is_some() { 2 } else { 1 };
+    errors.extend(new_finalizers(old, &value).into_iter().flat_map(|error| std::iter::repeat_n(error, times)));
     if let Some(schema) = resource.schema().filter(|_| resource.custom().is_some()) {
         errors.extend(match part {
             Part::Main => schema.validate(&value, Some(old)),
@@ -229,9 +241,7 @@ pub fn new_state(
         let generation = old["metadata"]["generation"].as_i64().unwrap_or_default();
         value["metadata"]["generation"] = json!(generation + 1);
     }
-    if let Some(writer) = writer {
-        ownership::record(state, resource, writer, Some(old), &mut value);
-    }
+    ownership::keep_times(old, &mut value);
     Ok(value)
 }
 
@@ -297,6 +307,7 @@ fn complete(resource: &ResourceType, value: &mut Value) {
                 schema.prune(value);
             }
             defaults::fill_in(resource, value);
+            kinds::complete(resource, value);
         }
     }
 }
@@ -304,8 +315,14 @@ fn complete(resource: &ResourceType, value: &mut Value) {
 /// What only the system sets stays as it is, whatever was sent.
 fn keep_system_metadata(old: &Value, value: &mut Value) {
     const FIELDS: [&str; 8] = [
-        "uid", "namespace", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation",
-        "selfLink", "resourceVersion",
+        "uid",
+        "namespace",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "selfLink",
+        "resourceVersion",
     ];
     let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     for field in FIELDS {
@@ -321,9 +338,12 @@ fn with_status_of(resource: &ResourceType, old: &Value, mut value: Value) -> Val
     let mut result = old.clone();
     copy_field(&value, &mut result, "status");
     // Custom resources keep their metadata; built-in kinds take labels, annotations and owners.
-    if resource.custom().is_none() {
-        if let Some(metadata) = value.get_mut("metadata").map(Value::take) {
-            result["metadata"] = metadata;
+    match resource.custom() {
+        None => result["metadata"] = value.get_mut("metadata").map(Value::take).unwrap_or_default(),
+        Some(_) => {
+            if let Some(managed) = value["metadata"].get("managedFields") {
+                result["metadata"]["managedFields"] = managed.clone();
+            }
         }
     }
     result
@@ -339,16 +359,18 @@ fn has_new_generation(resource: &ResourceType, old: &Value, new: &Value) -> bool
     };
     // Annotations of deployments are a part of what is rolled out.
     let annotations = |value: &Value| value["metadata"].get("annotations").cloned();
-    relevant(old) != relevant(new)
-        || (resource.is("apps", "deployments") && annotations(old) != annotations(new))
+    relevant(old) != relevant(new) || (resource.is("apps", "deployments") && annotations(old) != annotations(new))
 }
 
 fn new_finalizers(old: &Value, new: &Value) -> Option<FieldError> {
     old["metadata"].get("deletionTimestamp")?;
     let list = |value: &Value| value["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     let known = list(old);
-    let added: Vec<String> =
-        list(new).iter().filter(|finalizer| !known.contains(finalizer)).map(|finalizer| finalizer.to_string()).collect();
+    let added: Vec<String> = list(new)
+        .iter()
+        .filter(|finalizer| !known.contains(finalizer))
+        .map(|finalizer| finalizer.to_string())
+        .collect();
     let detail = format!(
         "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
         added.join(", ")
@@ -368,10 +390,16 @@ fn kind_errors(resource: &ResourceType, value: &Value) -> Vec<FieldError> {
 
 fn refuse_if_any(resource: &ResourceType, value: &Value, errors: Vec<FieldError>) -> Result<(), Refusal> {
     let name = value["metadata"]["name"].as_str().unwrap_or_default();
-    match errors.is_empty() {
-        true => Ok(()),
-        false => Err(Refusal::invalid(resource, name, &errors)),
+    if errors.is_empty() {
+        return Ok(());
     }
+    let mut refusal = Refusal::invalid(resource, name, &errors);
+    // The kind is told as it was sent, be it the wrong one.
+    if let Some(kind) = value.get("kind").and_then(Value::as_str).filter(|kind| *kind != resource.kind) {
+        refusal.message = refusal.message.replacen(&resource.kind, kind, 1);
+        refusal.details["kind"] = json!(kind);
+    }
+    Err(refusal)
 }
 
 fn generate_name(state: &State, metadata: &mut Map<String, Value>) {

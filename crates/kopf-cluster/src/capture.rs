@@ -48,7 +48,8 @@ pub fn discovery(part: &str) -> Value {
 /// Where each document is: the offset and the length after the index.
 fn index() -> &'static HashMap<String, (usize, usize)> {
     static INDEX: OnceLock<HashMap<String, (usize, usize)>> = OnceLock::new();
-    INDEX.get_or_init(|| serde_json::from_slice(ARCHIVE.get(4..members_start()).unwrap_or_default()).unwrap_or_default())
+    INDEX
+        .get_or_init(|| serde_json::from_slice(ARCHIVE.get(4..members_start()).unwrap_or_default()).unwrap_or_default())
 }
 
 fn members_start() -> usize {

@@ -177,11 +177,8 @@ impl Catalog {
 
     /// All resources of a version of a group, in the order of their names.
     pub fn in_version(&self, group: &str, version: &str) -> Vec<&Arc<ResourceType>> {
-        let mut found: Vec<_> = self
-            .types
-            .values()
-            .filter(|resource| resource.group == group && resource.version == version)
-            .collect();
+        let mut found: Vec<_> =
+            self.types.values().filter(|resource| resource.group == group && resource.version == version).collect();
         found.sort_by(|one, other| one.plural.cmp(&other.plural));
         found
     }
@@ -196,9 +193,12 @@ impl Catalog {
         self.types.keys().any(|(known, _, _)| known == group)
     }
 
-    /// One resource for each place of storage, in any version.
+    /// One resource for each place of storage, in its best version.
     pub fn by_storage(&self) -> BTreeMap<&str, &Arc<ResourceType>> {
-        self.types.values().map(|resource| (&*resource.storage, resource)).collect()
+        let mut all: Vec<_> = self.types.values().collect();
+        // The core group comes last, so that it wins over other views of the same objects.
+        all.sort_by_key(|resource| (resource.group.is_empty(), version_priority(&resource.version)));
+        all.into_iter().map(|resource| (&*resource.storage, resource)).collect()
     }
 }
 
@@ -278,7 +278,9 @@ fn read_captured() -> HashMap<(String, String, String), Arc<ResourceType>> {
             let kind = text(resource, "kind");
             let subresources = resources
                 .iter()
-                .filter_map(|part| Some((text(part, "name").strip_prefix(&plural)?.strip_prefix('/')?.to_owned(), part)))
+                .filter_map(|part| {
+                    Some((text(part, "name").strip_prefix(&plural)?.strip_prefix('/')?.to_owned(), part))
+                })
                 .map(|(name, part)| {
                     let own = part.get("version").is_some();
                     Subresource {

@@ -118,10 +118,7 @@ const KINDS: &[(&str, &[(&str, &str)])] = &[
     ("horizontalpodautoscalers.autoscaling", &[("spec.minReplicas", "1")]),
     ("ingresses.networking.k8s.io", &[("spec.rules[].http.paths[].pathType", "\"ImplementationSpecific\"")]),
     ("networkpolicies.networking.k8s.io", &[("spec.policyTypes", "[\"Ingress\"]")]),
-    (
-        "storageclasses.storage.k8s.io",
-        &[("reclaimPolicy", "\"Delete\""), ("volumeBindingMode", "\"Immediate\"")],
-    ),
+    ("storageclasses.storage.k8s.io", &[("reclaimPolicy", "\"Delete\""), ("volumeBindingMode", "\"Immediate\"")]),
     ("priorityclasses.scheduling.k8s.io", &[("preemptionPolicy", "\"PreemptLowerPriority\"")]),
     (
         "mutatingwebhookconfigurations.admissionregistration.k8s.io",
@@ -185,10 +182,8 @@ pub fn fill_in(resource: &ResourceType, object: &mut Value) {
             fill_all(object, &rolling);
         }
         "statefulsets.apps" if object["spec"]["updateStrategy"]["type"] == "RollingUpdate" => {
-            let rolling = [
-                ("spec.updateStrategy.rollingUpdate", "{}"),
-                ("spec.updateStrategy.rollingUpdate.partition", "0"),
-            ];
+            let rolling =
+                [("spec.updateStrategy.rollingUpdate", "{}"), ("spec.updateStrategy.rollingUpdate.partition", "0")];
             fill_all(object, &rolling);
         }
         "services" => fill_target_ports(object),

@@ -127,9 +127,10 @@ fn put_names(entry: &mut Value, resource: &ResourceType) {
 /// Clients only compare it; any text that is the same for the same storage will do.
 fn storage_hash(resource: &ResourceType) -> String {
     use base64::Engine;
-    let bytes = resource.storage.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let bytes = resource
+        .storage
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     base64::engine::general_purpose::STANDARD.encode(bytes.to_be_bytes())
 }
 

@@ -20,7 +20,9 @@ pub fn check(resource: &ResourceType, selectors: &Selectors) -> Result<(), Refus
         }
         let standard = resource.custom().is_none() && selectable(resource).is_empty();
         return Err(Refusal::bad_request(match standard {
-            true => format!("\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""),
+            true => {
+                format!("\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+            }
             false => format!("field label not supported: {field}"),
         }));
     }
@@ -70,13 +72,28 @@ fn selectable(resource: &ResourceType) -> Vec<&str> {
     }
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "pods") => vec![
-            "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
-            "spec.hostNetwork", "status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName",
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.podIPs",
+            "status.nominatedNodeName",
         ],
         ("" | "events.k8s.io", "events") => vec![
-            "involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
-            "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath",
-            "reason", "reportingComponent", "source", "type",
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "source",
+            "type",
         ],
         ("", "nodes") => vec!["spec.unschedulable"],
         ("", "namespaces") => vec!["status.phase"],

@@ -53,7 +53,8 @@ impl Form {
                 let parts = entry.split(';').skip(1).filter_map(|part| part.trim().split_once('='));
                 parts.filter(|(key, _)| *key == name).map(|(_, value)| value).next()
             };
-            let meta = parameter("g") == Some("meta.k8s.io") && parameter("v").is_some_and(|v| v == "v1" || v == "v1beta1");
+            let meta =
+                parameter("g") == Some("meta.k8s.io") && parameter("v").is_some_and(|v| v == "v1" || v == "v1beta1");
             match parameter("as") {
                 None => Some(Self::Objects),
                 Some("Table") if meta => Some(Self::Table(row)),

@@ -84,9 +84,10 @@ pub fn empty_crd(state: &Arc<State>, crd: &Value) {
 /// Lets a CRD go if it is deleted and no object of it is left.
 pub fn finish_crd_if_empty(state: &Arc<State>, resource: &ResourceType) {
     let terminating = resource.custom().is_some_and(|custom| custom.terminating)
-        || state.catalog().get(&resource.group, &resource.version, &resource.plural).is_some_and(|current| {
-            current.custom().is_some_and(|custom| custom.terminating)
-        });
+        || state
+            .catalog()
+            .get(&resource.group, &resource.version, &resource.plural)
+            .is_some_and(|current| current.custom().is_some_and(|custom| custom.terminating));
     if terminating && state.store().is_empty(&resource.storage) {
         release_crd(state, &resource.qualified());
     }

@@ -70,10 +70,7 @@ impl ClusterService {
             query: Query::parse(parts.uri.query().unwrap_or_default()),
             headers: parts.headers,
             body,
-            user: User {
-                name: "admin".into(),
-                groups: vec!["system:masters".into(), "system:authenticated".into()],
-            },
+            user: User { name: "admin".into(), groups: vec!["system:masters".into(), "system:authenticated".into()] },
         };
         let answer = answer(&self.state, &request).unwrap_or_else(Answer::from);
         respond(answer, accepts_gzip)
@@ -119,7 +116,9 @@ fn answer(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
     Ok(match route {
         Route::Root => discovery::root(&catalog),
         Route::Version => Answer::json(200, &capture::discovery("version")),
-        Route::Health { endpoint, check } => health(&endpoint, check.as_deref(), request.query.get("verbose").is_some()),
+        Route::Health { endpoint, check } => {
+            health(&endpoint, check.as_deref(), request.query.get("verbose").is_some())
+        }
         Route::Metrics => Answer::text(200, ""),
         Route::CoreVersions => discovery::core_versions(accept, &state.options.address_for_clients()),
         Route::Groups => discovery::groups(&catalog, accept),
@@ -221,7 +220,9 @@ impl Body for ClusterBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut *self {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Self::Stream(stream) => stream.as_mut().poll_next(context).map(|next| next.map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Stream(stream) => {
+                stream.as_mut().poll_next(context).map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
+            }
         }
     }
 

@@ -47,12 +47,7 @@ pub fn prepare_new(state: &State, resource: &ResourceType, object: &mut Value) -
 }
 
 /// Completes a changed object.
-pub fn prepare_change(
-    _state: &State,
-    resource: &ResourceType,
-    old: &Value,
-    object: &mut Value,
-) -> Result<(), Refusal> {
+pub fn prepare_change(_state: &State, resource: &ResourceType, old: &Value, object: &mut Value) -> Result<(), Refusal> {
     match resource.qualified().as_str() {
         "namespaces" => object["spec"] = old["spec"].clone(),
         "customresourcedefinitions.apiextensions.k8s.io" => crd::prepare(object),
@@ -169,11 +164,24 @@ pub fn default_propagation(resource: &ResourceType) -> Option<Propagation> {
 pub fn shows_deleted(resource: &ResourceType) -> bool {
     matches!(
         (resource.group.as_str(), resource.plural.as_str()),
-        ("", "pods" | "podtemplates" | "persistentvolumes" | "persistentvolumeclaims" | "resourcequotas"
-            | "serviceaccounts" | "services")
-            | ("storage.k8s.io", "storageclasses" | "csinodes" | "csidrivers" | "volumeattachments" | "csistoragecapacities"
-                | "volumeattributesclasses")
-            | ("resource.k8s.io", _)
+        (
+            "",
+            "pods"
+                | "podtemplates"
+                | "persistentvolumes"
+                | "persistentvolumeclaims"
+                | "resourcequotas"
+                | "serviceaccounts"
+                | "services"
+        ) | (
+            "storage.k8s.io",
+            "storageclasses"
+                | "csinodes"
+                | "csidrivers"
+                | "volumeattachments"
+                | "csistoragecapacities"
+                | "volumeattributesclasses"
+        ) | ("resource.k8s.io", _)
     )
 }
 
@@ -242,7 +250,8 @@ fn prepare_pod(pod: &mut Value) {
     let mut tolerations = spec["tolerations"].as_array().cloned().unwrap_or_default();
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         if !tolerations.iter().any(|toleration| toleration["key"] == key) {
-            tolerations.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
+            tolerations
+                .push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
         }
     }
     spec["tolerations"] = Value::Array(tolerations);
@@ -252,7 +261,8 @@ fn prepare_pod(pod: &mut Value) {
 
 fn quality_of_service(spec: &Value) -> &'static str {
     let containers = spec["containers"].as_array().cloned().unwrap_or_default();
-    let given = |container: &Value, kind: &str| container["resources"][kind].as_object().is_some_and(|map| !map.is_empty());
+    let given =
+        |container: &Value, kind: &str| container["resources"][kind].as_object().is_some_and(|map| !map.is_empty());
     if !containers.iter().any(|container| given(container, "limits") || given(container, "requests")) {
         return "BestEffort";
     }

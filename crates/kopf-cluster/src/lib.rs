@@ -32,6 +32,7 @@ mod ownership;
 mod kinds;
 mod workload_checks;
 mod defaults;
+mod go_types;
 mod store;
 mod watch;
 
@@ -47,8 +48,8 @@ mod convert;
 mod reviews;
 
 // What objects look like, and how they are patched.
-mod schema;
-mod patching;
+pub mod schema;
+pub mod patching;
 mod names;
 mod selector;
 mod fields;
@@ -117,15 +118,19 @@ impl Options {
 #[derive(Clone, Debug)]
 pub struct Cluster {
     state: Arc<State>,
+    /// Made at the start, since objects in the cluster show the authority; used when served.
+    certificates: Arc<Result<Certificates, Arc<rcgen::Error>>>,
 }
 
 impl Cluster {
     /// A new cluster with what every cluster has: the initial namespaces.
     pub fn new(mut options: Options) -> Self {
         options.token.get_or_insert_with(new_token);
+        let certificates = Certificates::generate().map_err(Arc::new);
+        options.certificate_authority = certificates.as_ref().ok().map(|made| made.authority_pem.clone());
         let state = Arc::new(State::new(options));
         namespaces::create_initial(&state);
-        Self { state }
+        Self { state, certificates: Arc::new(certificates) }
     }
 
     /// The API as a tower service, for clients in the same process. No token is needed.
@@ -135,10 +140,13 @@ impl Cluster {
 
     /// Serves the API over TLS. Port 0 takes any free port.
     pub async fn serve(&self, address: SocketAddr) -> Result<Server, ServeError> {
-        let certificates = Certificates::generate()?;
+        let certificates = match &*self.certificates {
+            Ok(certificates) => certificates,
+            Err(error) => return Err(ServeError::Certificate(Arc::clone(error))),
+        };
         let service = ClusterService::new(Arc::clone(&self.state), Access::Token);
         let token = self.state.options.token.clone().unwrap_or_default();
-        Server::start(service, address, &certificates, token).await
+        Server::start(service, address, certificates, token).await
     }
 
     /// Forgets the history, as a compaction of a real store does: older versions get 410.

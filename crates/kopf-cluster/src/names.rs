@@ -192,9 +192,7 @@ pub fn check_metadata(metadata: &Value, rule: NameRule) -> Vec<FieldError> {
 
 fn check_finalizers(metadata: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    for (index, finalizer) in
-        metadata.get("finalizers").and_then(Value::as_array).into_iter().flatten().enumerate()
-    {
+    for (index, finalizer) in metadata.get("finalizers").and_then(Value::as_array).into_iter().flatten().enumerate() {
         let finalizer = finalizer.as_str().unwrap_or_default();
         let path = format!("metadata.finalizers[{index}]");
         for problem in check_qualified_name(finalizer) {
@@ -209,9 +207,12 @@ fn check_owners(metadata: &Value) -> Vec<FieldError> {
     let mut controllers = 0;
     for (index, owner) in metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten().enumerate() {
         let path = |field: &str| format!("metadata.ownerReferences[{index}].{field}");
-        for (field, detail) in [("apiVersion", "version must not be empty"), ("kind", "must not be empty"),
-            ("name", "must not be empty"), ("uid", "must not be empty")]
-        {
+        for (field, detail) in [
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ] {
             let value = owner.get(field).cloned().unwrap_or_else(|| json!(""));
             if value.as_str().is_none_or(str::is_empty) {
                 errors.push(FieldError::new(FieldErrorKind::Invalid, path(field), value, detail));

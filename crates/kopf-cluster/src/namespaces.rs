@@ -18,24 +18,35 @@ use crate::verbs::{DeleteOptions, create_object, delete_object, finish_if_releas
 /// The namespaces that every cluster has.
 const INITIAL: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// Makes the namespaces that every cluster has.
+/// Makes the namespaces that every cluster has, and the service of the API itself.
 pub fn create_initial(state: &Arc<State>) {
-    let writer = Writer::system("kube-apiserver");
+    let writer = Writer::system("kube-apiserver", "");
     if let Some(namespaces) = namespaces(state) {
         for name in INITIAL {
             // It is the first thing in a new store, so nothing can refuse it.
             let _ = create_object(state, &namespaces, None, json!({"metadata": {"name": name}}), false, Some(&writer));
         }
     }
+    if let Some(services) = state.built_in("", "v1", "services") {
+        let service = json!({
+            "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
+            "spec": {"type": "ClusterIP", "ports": [{"name": "https", "port": 443, "targetPort": 6443}]},
+        });
+        let _ = create_object(state, &services, Some("default"), service, false, Some(&writer));
+    }
 }
 
-/// Completes a new namespace.
-pub fn prepare_new(namespace: &mut Value) {
+/// Every namespace can be selected by its name.
+pub fn label(namespace: &mut Value) {
     let name = namespace["metadata"]["name"].clone();
     if !namespace["metadata"]["labels"].is_object() {
         namespace["metadata"]["labels"] = json!({});
     }
     namespace["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
+}
+
+/// Completes a new namespace.
+pub fn prepare_new(namespace: &mut Value) {
     namespace["spec"]["finalizers"] = json!(["kubernetes"]);
     namespace["status"] = json!({"phase": "Active"});
 }
@@ -49,9 +60,8 @@ pub fn furnish(state: &Arc<State>, namespace: &str) {
         "metadata": {"name": "kube-root-ca.crt", "annotations": {"kubernetes.io/description": description}},
         "data": {"ca.crt": state.options.certificate_authority.clone().unwrap_or_default()},
     });
-    let contents =
-        [("serviceaccounts", json!({"metadata": {"name": "default"}})), ("configmaps", certificate)];
-    let writer = Writer::system("kube-controller-manager");
+    let contents = [("serviceaccounts", json!({"metadata": {"name": "default"}})), ("configmaps", certificate)];
+    let writer = Writer::system("kube-controller-manager", "");
     for (plural, object) in contents {
         if let Some(resource) = state.built_in("", "v1", plural) {
             // Somebody may have made it in the meantime, or the namespace may be gone.

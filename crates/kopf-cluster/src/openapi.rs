@@ -95,7 +95,8 @@ fn schema_of(resource: &ResourceType, references: &str) -> Value {
         schema = json!({"type": "object"});
     }
     let known = definitions("", "v1");
-    let meta = known.as_ref().map(|document| &document["components"]["schemas"]["io.k8s.api.core.v1.ConfigMap"]["properties"]);
+    let meta =
+        known.as_ref().map(|document| &document["components"]["schemas"]["io.k8s.api.core.v1.ConfigMap"]["properties"]);
     let described = |field: &str| meta.map(|meta| meta[field].clone()).unwrap_or_default();
     let properties = &mut schema["properties"];
     if !properties.is_object() {
@@ -108,7 +109,8 @@ fn schema_of(resource: &ResourceType, references: &str) -> Value {
         "allOf": [{"$ref": format!("{references}io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")}],
     });
     if references == "#/definitions/" {
-        properties["metadata"] = json!({"$ref": format!("{references}io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")});
+        properties["metadata"] =
+            json!({"$ref": format!("{references}io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")});
     }
     schema["x-kubernetes-group-version-kind"] =
         json!([{"group": resource.group, "version": resource.version, "kind": resource.kind}]);
@@ -136,7 +138,8 @@ fn paths_of(resource: &ResourceType, name: &str) -> Map<String, Value> {
         false => format!("/apis/{}/{}/{}", resource.group, resource.version, resource.plural),
     };
     let kind = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
-    let parameter = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
+    let parameter =
+        |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
     let operation = |action: &str, parameters: &[&str]| {
         json!({
             "operationId": format!("{action}{}", resource.kind),

@@ -35,8 +35,8 @@ impl Writer {
     }
 
     /// A part of the system itself.
-    pub fn system(manager: &str) -> Self {
-        Self { manager: manager.to_owned(), subresource: String::new() }
+    pub fn system(manager: &str, subresource: &str) -> Self {
+        Self { manager: manager.to_owned(), subresource: subresource.to_owned() }
     }
 }
 
@@ -45,10 +45,12 @@ pub fn record(state: &State, resource: &ResourceType, writer: &Writer, old: Opti
     let ignored = untouched(resource, &writer.subresource);
     with_write(state, resource, writer, &ignored, |write| {
         record_write(write, old, new);
-        if let Some(old) = old {
-            keep_times_of_no_change(old, new);
-        }
     });
+}
+
+/// A write that changes nothing does not change the times of the bookkeeping either.
+pub fn keep_times(old: &Value, new: &mut Value) {
+    keep_times_of_no_change(old, new);
 }
 
 /// Applies a configuration to an object, or makes a new one out of it.
@@ -62,11 +64,7 @@ pub fn apply_configuration(
 ) -> Result<Value, Refusal> {
     let ignored = untouched(resource, &writer.subresource);
     with_write(state, resource, writer, &ignored, |write| {
-        let mut applied = apply(write, live, configuration, force).map_err(refusal)?;
-        if let Some(live) = live {
-            keep_times_of_no_change(live, &mut applied);
-        }
-        Ok(applied)
+        apply(write, live, configuration, force).map_err(refusal)
     })
 }
 

@@ -244,7 +244,11 @@ mod tests {
     fn options_of_lists() {
         let check = |query: &str, watching: bool, expected: Result<(), &str>| {
             let parsed = ListOptions::parse(&Query::parse(query), watching);
-            assert_eq!(parsed.map(|_| ()).map_err(|refusal| refusal.message), expected.map_err(str::to_owned), "{query}");
+            assert_eq!(
+                parsed.map(|_| ()).map_err(|refusal| refusal.message),
+                expected.map_err(str::to_owned),
+                "{query}"
+            );
         };
         check("limit=5&resourceVersion=7", false, Ok(()));
         check("limit=abc", false, Err("strconv.ParseInt: parsing \"abc\": invalid syntax"));
@@ -263,20 +267,26 @@ mod tests {
         check(
             "resourceVersion=1&resourceVersionMatch=Foo",
             false,
-            Err("ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Unsupported value: \"Foo\": supported \
-                 values: \"Exact\", \"NotOlderThan\", \"\""),
+            Err(
+                "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Unsupported value: \"Foo\": supported \
+                 values: \"Exact\", \"NotOlderThan\", \"\"",
+            ),
         );
         check(
             "sendInitialEvents=true",
             true,
-            Err("ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires \
-                 setting resourceVersionMatch to NotOlderThan"),
+            Err(
+                "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires \
+                 setting resourceVersionMatch to NotOlderThan",
+            ),
         );
     }
 
     #[test]
     fn flags() {
-        for (text, expected) in [("watch=1", true), ("watch", true), ("watch=0", false), ("watch=False", false), ("", false)] {
+        for (text, expected) in
+            [("watch=1", true), ("watch", true), ("watch=0", false), ("watch=False", false), ("", false)]
+        {
             assert_eq!(Query::parse(text).flag("watch"), expected, "{text}");
         }
     }

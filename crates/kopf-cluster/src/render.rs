@@ -71,8 +71,7 @@ impl Renderer<'_> {
                 to_bytes(&list).into()
             }
             Form::Table(_) => {
-                let values: Vec<Value> =
-                    objects.iter().map(|stored| decode(self.resource, stored.as_ref())).collect();
+                let values: Vec<Value> = objects.iter().map(|stored| decode(self.resource, stored.as_ref())).collect();
                 self.table(&values, meta, true).into()
             }
         }

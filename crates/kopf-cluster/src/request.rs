@@ -81,12 +81,7 @@ impl Answer {
     }
 
     pub fn bytes(code: u16, body: Bytes) -> Self {
-        Self {
-            code,
-            content_type: "application/json".into(),
-            warnings: Vec::new(),
-            body: AnswerBody::Whole(body),
-        }
+        Self { code, content_type: "application/json".into(), warnings: Vec::new(), body: AnswerBody::Whole(body) }
     }
 
     pub fn text(code: u16, body: impl Into<String>) -> Self {

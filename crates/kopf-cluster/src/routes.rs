@@ -16,7 +16,10 @@ pub enum Route {
     Root,
     Version,
     /// `healthz`, `livez`, `readyz`, or one check of them.
-    Health { endpoint: String, check: Option<String> },
+    Health {
+        endpoint: String,
+        check: Option<String>,
+    },
     /// Nothing is measured yet; the path exists.
     Metrics,
     /// The versions of the core group.
@@ -26,7 +29,10 @@ pub enum Route {
     /// One named group.
     Group(String),
     /// The resources of a version of a group.
-    Resources { group: String, version: String },
+    Resources {
+        group: String,
+        version: String,
+    },
     OpenApiV2,
     OpenApiV3Index,
     OpenApiV3(String),
@@ -124,7 +130,9 @@ fn objects(catalog: &Catalog, group: &str, version: &str, rest: &[&str]) -> Resu
     };
     let known_part = subresource.as_ref().is_none_or(|name| resource.subresource(name).is_some());
     match in_its_scope && known_part {
-        true => Ok(Route::Objects(ObjectRoute { resource: Arc::clone(resource), namespace, name, subresource, watching })),
+        true => {
+            Ok(Route::Objects(ObjectRoute { resource: Arc::clone(resource), namespace, name, subresource, watching }))
+        }
         false => Err(RouteError::NoSuchResource),
     }
 }
@@ -145,7 +153,10 @@ mod tests {
             ("/api/v1/namespaces/a/pods/b", "pods Some(\"a\") Some(\"b\") None"),
             ("/api/v1/namespaces/a/pods/b/status", "pods Some(\"a\") Some(\"b\") Some(\"status\")"),
             ("/apis/apps/v1/namespaces/a/deployments/b%2Dc", "deployments.apps Some(\"a\") Some(\"b-c\") None"),
-            ("/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Ax", "clusterroles.rbac.authorization.k8s.io None Some(\"system:x\") None"),
+            (
+                "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Ax",
+                "clusterroles.rbac.authorization.k8s.io None Some(\"system:x\") None",
+            ),
         ] {
             match find(&catalog, path) {
                 Ok(Route::Objects(route)) => {

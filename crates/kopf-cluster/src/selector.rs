@@ -21,7 +21,9 @@ pub enum SelectorError {
     #[error("unable to parse requirement: {field}: Invalid value: \"{value}\": {problem}")]
     InvalidLabel { field: String, value: String, problem: String },
     /// A number was expected for a comparison.
-    #[error("unable to parse requirement: values[0]: Invalid value: \"{0}\": for 'Gt', 'Lt' operators, the value must be an integer")]
+    #[error(
+        "unable to parse requirement: values[0]: Invalid value: \"{0}\": for 'Gt', 'Lt' operators, the value must be an integer"
+    )]
     NotANumber(String),
     /// A term of a field selector has no operator.
     #[error("invalid selector: '{selector}'; can't understand '{term}'")]
@@ -264,10 +266,8 @@ impl FieldSelector {
             if term.is_empty() {
                 continue;
             }
-            let (field, operator, value) = split_term(&term).ok_or_else(|| SelectorError::InvalidField {
-                selector: text.to_owned(),
-                term: term.clone(),
-            })?;
+            let (field, operator, value) = split_term(&term)
+                .ok_or_else(|| SelectorError::InvalidField { selector: text.to_owned(), term: term.clone() })?;
             terms.push(FieldTerm { field: field.to_owned(), value: unescape(value), equal: operator != "!=" });
         }
         Ok(Self { terms })

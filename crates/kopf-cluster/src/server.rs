@@ -12,7 +12,9 @@ use base64::engine::general_purpose::STANDARD;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
@@ -28,7 +30,7 @@ pub enum ServeError {
     Listen { address: SocketAddr, source: io::Error },
     /// No certificate could be made.
     #[error("cannot make a certificate: {0}")]
-    Certificate(#[from] rcgen::Error),
+    Certificate(Arc<rcgen::Error>),
     /// The certificate is not accepted by TLS.
     #[error("cannot set up TLS: {0}")]
     Tls(#[from] rustls::Error),
@@ -50,7 +52,7 @@ impl std::fmt::Debug for Certificates {
 
 impl Certificates {
     /// A new authority, and a certificate of it for this machine.
-    pub fn generate() -> Result<Self, ServeError> {
+    pub fn generate() -> Result<Self, rcgen::Error> {
         let authority_key = KeyPair::generate()?;
         let mut authority = CertificateParams::default();
         authority.distinguished_name.push(DnType::CommonName, "kopf-cluster-ca");

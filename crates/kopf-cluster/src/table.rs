@@ -68,7 +68,10 @@ fn custom_cell(column: &PrinterColumn, object: &Value, now: Timestamp) -> Value 
         ("date", value) => age(value, now),
         ("string", Value::String(text)) => json!(text),
         ("string", other) => json!(other.to_string()),
-        ("integer", value) => value.as_i64().or_else(|| value.as_f64().map(|float| float as i64)).map_or(Value::Null, |number| json!(number)),
+        ("integer", value) => value
+            .as_i64()
+            .or_else(|| value.as_f64().map(|float| float as i64))
+            .map_or(Value::Null, |number| json!(number)),
         ("number", value) => value.as_f64().map_or(Value::Null, |_| value.clone()),
         ("boolean", value) => value.as_bool().map_or(Value::Null, |flag| json!(flag)),
         (_, value) => value.clone(),

@@ -240,7 +240,11 @@ impl Watch {
 }
 
 fn first_bookmark(now: Instant, deadline: Instant) -> Instant {
-    (now + BOOKMARK_INTERVAL).min(deadline.checked_sub(BOOKMARK_BEFORE_END).unwrap_or(deadline).max(now))
+    match deadline.checked_sub(BOOKMARK_BEFORE_END) {
+        Some(before_end) if before_end > now => (now + BOOKMARK_INTERVAL).min(before_end),
+        // A short watch has no time for it.
+        _ => deadline,
+    }
 }
 
 fn next_bookmark(last: Instant, deadline: Instant) -> Instant {

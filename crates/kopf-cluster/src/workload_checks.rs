@@ -21,8 +21,10 @@ pub fn check(resource: &ResourceType, object: &Value, old: Option<&Value>) -> Ve
             check_pod(&object["spec"]["jobTemplate"]["spec"]["template"]["spec"], path)
         }
         "pods" if old.is_none() => check_pod(&object["spec"], "spec"),
-        "services" if object["spec"]["ports"].as_array().is_none_or(Vec::is_empty)
-            && object["spec"]["clusterIP"] != "None" && object["spec"]["type"] != "ExternalName" =>
+        "services"
+            if object["spec"]["ports"].as_array().is_none_or(Vec::is_empty)
+                && object["spec"]["clusterIP"] != "None"
+                && object["spec"]["type"] != "ExternalName" =>
         {
             vec![FieldError::required("spec.ports", "")]
         }

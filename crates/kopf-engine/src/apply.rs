@@ -123,12 +123,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    async fn apply(
-        &mut self,
-        context: &Arc<CycleContext>,
-        body: &Body,
-        change: Change,
-    ) -> Result<Applied, ApplyError> {
+    async fn apply(&mut self, context: &Arc<CycleContext>, body: &Body, change: Change) -> Result<Applied, ApplyError> {
         let Change { wanted, stored, stored_by_user, transformations, finalizer } = change;
         let mut refusals = Vec::new();
         let mut whole = wanted.unwrap_or_else(|| json!({}));
@@ -197,9 +192,7 @@ impl<'a> Target<'a> {
         refusals: &mut Vec<ApiError>,
     ) -> Result<(), ApplyError> {
         match self.send_merge(path, &part).await {
-            Err(ApplyError::Api(error))
-                if is_separable && is_refusal(&error) && spare.as_ref() != Some(&part) =>
-            {
+            Err(ApplyError::Api(error)) if is_separable && is_refusal(&error) && spare.as_ref() != Some(&part) => {
                 refusals.push(error);
                 match spare {
                     Some(spare) => self.send_merge(path, &spare).await,

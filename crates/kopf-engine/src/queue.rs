@@ -469,4 +469,3 @@ impl Drop for Timer {
         self.0.abort();
     }
 }
-

@@ -10,8 +10,8 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use kopf_object::{Body, Diff, ObjectReference};
 use kopf_reaction::{
-    Ask, CallError, CallOutcome, CallRequest, Conclusion, Cycle, CycleInput, EventType, Handler, HandlerKind, HandlerSet,
-    HandlerState, Note, ReactionSettings, Reply, Resource, Severity, Step, SubRound, SubStep, python_repr,
+    Ask, CallError, CallOutcome, CallRequest, Conclusion, Cycle, CycleInput, EventType, Handler, HandlerKind,
+    HandlerSet, HandlerState, Note, ReactionSettings, Reply, Resource, Severity, Step, SubRound, SubStep, python_repr,
 };
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -111,7 +111,9 @@ impl Reactor {
                     return self.throttle(memory, &reference, consistent.then_some(body), failure);
                 }
                 Ok(Progressed { gone: true, .. }) => return After::Forget,
-                Ok(Progressed { patched, delay, .. }) if !patched.as_ref().is_some_and(|newest| differs(newest, &body)) => {
+                Ok(Progressed { patched, delay, .. })
+                    if !patched.as_ref().is_some_and(|newest| differs(newest, &body)) =>
+                {
                     memory.throttle = Throttle::Off;
                     return match delay {
                         _ if !consistent => After::Unchanged,
@@ -183,8 +185,7 @@ impl Reactor {
             return Ok(Progressed { patched: None, delay: None, gone: true });
         }
         let fully_handled = conclusion.fully_handled;
-        let progressed =
-            self.conclude(kind, &context, reference, &body, conclusion, wanted, transformations).await?;
+        let progressed = self.conclude(kind, &context, reference, &body, conclusion, wanted, transformations).await?;
         memory.fully_handled_once |= fully_handled;
         Ok(progressed)
     }
@@ -255,7 +256,8 @@ impl Reactor {
     ) {
         let place = placement(self.schemas.status_schema(&kind.resource).as_deref(), id, &result);
         let patch = wanted.get_or_insert_with(|| Value::Object(Map::new()));
-        let Some(status) = patch.as_object_mut().map(|patch| patch.entry("status").or_insert_with(|| Map::new().into()))
+        let Some(status) =
+            patch.as_object_mut().map(|patch| patch.entry("status").or_insert_with(|| Map::new().into()))
         else {
             return;
         };
@@ -568,7 +570,8 @@ pub(crate) struct Gates {
 
 impl Gates {
     pub fn new(handlers: &[Arc<Handler>]) -> Self {
-        let declared = handlers.iter().filter_map(|handler| Some((handler.index, gate(handler.concurrency?)))).collect();
+        let declared =
+            handlers.iter().filter_map(|handler| Some((handler.index, gate(handler.concurrency?)))).collect();
         Self { declared, children: Mutex::default() }
     }
 

@@ -148,9 +148,7 @@ impl Default for QueueingSettings {
         Self {
             worker_limit: None,
             exit_timeout: 2.0,
-            error_delays: vec![
-                1.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 55.0, 89.0, 144.0, 233.0, 377.0, 610.0,
-            ],
+            error_delays: vec![1.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 55.0, 89.0, 144.0, 233.0, 377.0, 610.0],
         }
     }
 }

@@ -52,9 +52,7 @@ impl Body {
     }
 
     fn assemble(value: Value, raw: OnceLock<Arc<[u8]>>) -> Self {
-        Self {
-            shared: Arc::new(Shared { value, raw }),
-        }
+        Self { shared: Arc::new(Shared { value, raw }) }
     }
 
     /// The whole object.
@@ -219,14 +217,8 @@ mod tests {
         assert_eq!(&**body.raw(), text.as_bytes());
         assert_eq!((body.kind(), body.api_version()), (Some("K"), Some("v1")));
         assert_eq!((body.name(), body.namespace()), (Some("n"), Some("ns")));
-        assert_eq!(
-            (body.resource_version(), body.generation()),
-            (Some("7"), Some(2))
-        );
-        assert_eq!(
-            (body.creation_timestamp(), body.deletion_timestamp()),
-            (Some("c"), Some("d"))
-        );
+        assert_eq!((body.resource_version(), body.generation()), (Some("7"), Some(2)));
+        assert_eq!((body.creation_timestamp(), body.deletion_timestamp()), (Some("c"), Some("d")));
         assert_eq!(body.labels()["l"], "1");
         assert_eq!(body.annotation("a"), Some("2"));
         assert_eq!(body.finalizers().collect::<Vec<_>>(), ["f"]);
@@ -239,9 +231,7 @@ mod tests {
     fn absent_parts_are_empty() {
         for value in [json!({}), json!({"metadata": null, "spec": 1}), json!(null)] {
             let body = Body::from_value(value.clone());
-            assert!(
-                body.metadata().is_empty() && body.spec().is_empty() && body.labels().is_empty()
-            );
+            assert!(body.metadata().is_empty() && body.spec().is_empty() && body.labels().is_empty());
             assert_eq!(body.name(), None);
             assert_eq!(body.finalizers().count(), 0);
             assert_eq!(body.object_uid(), "-//-//-//-//-");

@@ -75,9 +75,7 @@ pub fn diff_left(old: Option<&Value>, new: Option<&Value>) -> Diff {
 /// so an empty value against an absent one is not reported for these three fields.
 pub fn inconsistencies(patch: &Value, patched_body: &Value) -> Diff {
     let mut mismatches = diff_left(Some(patch), Some(patched_body));
-    mismatches.0.retain(|item| {
-        is_truthy(&item.old) || is_truthy(&item.new) || !is_dropped_when_empty(&item.field)
-    });
+    mismatches.0.retain(|item| is_truthy(&item.old) || is_truthy(&item.new) || !is_dropped_when_empty(&item.field));
     mismatches
 }
 
@@ -104,10 +102,7 @@ impl Diff {
         let mut items = Vec::new();
         for item in &self.0 {
             if let Some(tail) = item.field.strip_prefix(field) {
-                items.push(DiffItem {
-                    field: tail,
-                    ..item.clone()
-                });
+                items.push(DiffItem { field: tail, ..item.clone() });
             } else if let Some(tail) = field.strip_prefix(&item.field) {
                 items.extend(diff(tail.resolve(&item.old), tail.resolve(&item.new)));
             }
@@ -163,11 +158,7 @@ enum Scope {
 }
 
 fn compare(old: Option<&Value>, new: Option<&Value>, scope: Scope) -> Diff {
-    let mut comparison = Comparison {
-        scope,
-        place: Vec::new(),
-        items: Vec::new(),
-    };
+    let mut comparison = Comparison { scope, place: Vec::new(), items: Vec::new() };
     comparison.values(old.unwrap_or(&Value::Null), new.unwrap_or(&Value::Null));
     Diff(comparison.items)
 }

@@ -19,19 +19,11 @@ pub fn python_equal(left: &Value, right: &Value) -> bool {
         }
         (Value::String(left), Value::String(right)) => left == right,
         (Value::Array(left), Value::Array(right)) => {
-            left.len() == right.len()
-                && left
-                    .iter()
-                    .zip(right)
-                    .all(|(left, right)| python_equal(left, right))
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| python_equal(left, right))
         }
         (Value::Object(left), Value::Object(right)) => {
             left.len() == right.len()
-                && left.iter().all(|(key, left)| {
-                    right
-                        .get(key)
-                        .is_some_and(|right| python_equal(left, right))
-                })
+                && left.iter().all(|(key, left)| right.get(key).is_some_and(|right| python_equal(left, right)))
         }
         _ => false,
     }

@@ -48,11 +48,7 @@ pub struct EssenceOptions {
 pub fn build_essence(body: &Value, options: &EssenceOptions) -> Value {
     let mut essence = Value::Object(payload(body));
     pick(body, &mut essence, &FieldPath::from(["metadata", "labels"]));
-    pick(
-        body,
-        &mut essence,
-        &FieldPath::from(["metadata", "annotations"]),
-    );
+    pick(body, &mut essence, &FieldPath::from(["metadata", "annotations"]));
     if let Some(annotations) = annotations_mut(&mut essence) {
         remove_foreign_annotations(annotations);
     }
@@ -115,13 +111,9 @@ fn pick(body: &Value, essence: &mut Value, field: &FieldPath) {
 }
 
 fn remove_foreign_annotations(annotations: &mut Map<String, Value>) {
-    let prefixes: Vec<String> = detect_marked_prefixes(annotations.keys().map(String::as_str))
-        .into_iter()
-        .map(str::to_owned)
-        .collect();
-    annotations.retain(|key, _| {
-        key != KUBECTL_LAST_APPLIED && !prefixes.iter().any(|prefix| is_under(key, prefix))
-    });
+    let prefixes: Vec<String> =
+        detect_marked_prefixes(annotations.keys().map(String::as_str)).into_iter().map(str::to_owned).collect();
+    annotations.retain(|key, _| key != KUBECTL_LAST_APPLIED && !prefixes.iter().any(|prefix| is_under(key, prefix)));
 }
 
 /// Removes labels, annotations, metadata and status if nothing is left in them.
@@ -154,15 +146,9 @@ fn is_blank(value: &Value) -> bool {
 }
 
 fn annotations_mut(essence: &mut Value) -> Option<&mut Map<String, Value>> {
-    essence
-        .get_mut("metadata")?
-        .get_mut("annotations")?
-        .as_object_mut()
+    essence.get_mut("metadata")?.get_mut("annotations")?.as_object_mut()
 }
 
 fn is_under(key: &str, prefix: &str) -> bool {
-    !prefix.is_empty()
-        && key
-            .strip_prefix(prefix)
-            .is_some_and(|rest| rest.starts_with('/'))
+    !prefix.is_empty() && key.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'))
 }

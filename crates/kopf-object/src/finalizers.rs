@@ -11,8 +11,7 @@ use crate::path::FieldPath;
 
 /// Whether somebody has requested the deletion of the object.
 pub fn is_deletion_ongoing(body: &Value) -> bool {
-    body.pointer("/metadata/deletionTimestamp")
-        .is_some_and(|timestamp| !timestamp.is_null())
+    body.pointer("/metadata/deletionTimestamp").is_some_and(|timestamp| !timestamp.is_null())
 }
 
 /// Whether the object carries the finalizer, so that its deletion waits for the operator.
@@ -28,30 +27,18 @@ pub fn block_deletion(body: &Value, finalizer: &str) -> Option<Vec<Operation>> {
     let known = finalizers(body);
     let (path, value) = if !body.get("metadata").is_some_and(Value::is_object) {
         ("/metadata".to_owned(), json!({"finalizers": [finalizer]}))
-    } else if body
-        .pointer("/metadata/finalizers")
-        .is_some_and(Value::is_array)
-    {
-        (
-            format!("/metadata/finalizers/{}", known.len()),
-            json!(finalizer),
-        )
+    } else if body.pointer("/metadata/finalizers").is_some_and(Value::is_array) {
+        (format!("/metadata/finalizers/{}", known.len()), json!(finalizer))
     } else {
         ("/metadata/finalizers".to_owned(), json!([finalizer]))
     };
-    Some(with_version_test(
-        body,
-        vec![Operation::Add { path, value }],
-    ))
+    Some(with_version_test(body, vec![Operation::Add { path, value }]))
 }
 
 /// The steps to remove the finalizer from exactly this body, or `None` if it is not there.
 pub fn allow_deletion(body: &Value, finalizer: &str) -> Option<Vec<Operation>> {
     let known = finalizers(body);
-    let places = known
-        .iter()
-        .enumerate()
-        .filter(|(_, known)| *known == finalizer);
+    let places = known.iter().enumerate().filter(|(_, known)| *known == finalizer);
     let mut indices: Vec<usize> = places.map(|(index, _)| index).collect();
     if indices.is_empty() {
         return None;
@@ -60,10 +47,7 @@ pub fn allow_deletion(body: &Value, finalizer: &str) -> Option<Vec<Operation>> {
         vec!["/metadata/finalizers".to_owned()]
     } else {
         indices.reverse(); // from the end, so that the indices to go stay valid
-        indices
-            .into_iter()
-            .map(|index| format!("/metadata/finalizers/{index}"))
-            .collect()
+        indices.into_iter().map(|index| format!("/metadata/finalizers/{index}")).collect()
     };
     let steps = paths.into_iter().map(|path| Operation::Remove { path });
     Some(with_version_test(body, steps.collect()))
@@ -90,9 +74,7 @@ pub fn remove_finalizer(body: &mut Value, finalizer: &str) {
 }
 
 fn finalizers(body: &Value) -> &[Value] {
-    let finalizers = body
-        .pointer("/metadata/finalizers")
-        .and_then(Value::as_array);
+    let finalizers = body.pointer("/metadata/finalizers").and_then(Value::as_array);
     finalizers.map_or(&[], Vec::as_slice)
 }
 
@@ -115,11 +97,7 @@ mod tests {
         let test = json!({"op": "test", "path": "/metadata/resourceVersion", "value": "7"});
         let add = |path: &str, value: Value| json!({"op": "add", "path": path, "value": value});
         let remove = |path: &str| json!({"op": "remove", "path": path});
-        check(
-            json!({"resourceVersion": "7"}),
-            Some(json!([test, add("/metadata/finalizers", json!(["f"]))])),
-            None,
-        );
+        check(json!({"resourceVersion": "7"}), Some(json!([test, add("/metadata/finalizers", json!(["f"]))])), None);
         check(
             json!({"resourceVersion": "7", "finalizers": ["a"]}),
             Some(json!([test, add("/metadata/finalizers/1", json!("f"))])),
@@ -133,22 +111,10 @@ mod tests {
         check(
             json!({"resourceVersion": "7", "finalizers": ["a", "f", "b", "f"]}),
             None,
-            Some(json!([
-                test,
-                remove("/metadata/finalizers/3"),
-                remove("/metadata/finalizers/1")
-            ])),
+            Some(json!([test, remove("/metadata/finalizers/3"), remove("/metadata/finalizers/1")])),
         );
-        check(
-            json!({"finalizers": null}),
-            Some(json!([add("/metadata/finalizers", json!(["f"]))])),
-            None,
-        );
-        check(
-            json!(null),
-            Some(json!([add("/metadata", json!({"finalizers": ["f"]}))])),
-            None,
-        );
+        check(json!({"finalizers": null}), Some(json!([add("/metadata/finalizers", json!(["f"]))])), None);
+        check(json!(null), Some(json!([add("/metadata", json!({"finalizers": ["f"]}))])), None);
     }
 
     #[test]
@@ -158,16 +124,8 @@ mod tests {
             assert_eq!(is_deletion_blocked(&body, "f"), blocked, "{body}");
         };
         check(json!({}), false, false);
-        check(
-            json!({"metadata": {"deletionTimestamp": null, "finalizers": null}}),
-            false,
-            false,
-        );
-        check(
-            json!({"metadata": {"deletionTimestamp": "2020-01-01T00:00:00Z"}}),
-            true,
-            false,
-        );
+        check(json!({"metadata": {"deletionTimestamp": null, "finalizers": null}}), false, false);
+        check(json!({"metadata": {"deletionTimestamp": "2020-01-01T00:00:00Z"}}), true, false);
         check(json!({"metadata": {"finalizers": ["a", "f"]}}), false, true);
         check(json!({"metadata": {"finalizers": ["ff"]}}), false, false);
     }

@@ -85,42 +85,28 @@ impl Operation {
 /// assert_eq!(json!(steps), json!([{"op": "remove", "path": "/items/1"}]));
 /// ```
 pub fn json_patch(old: &Value, new: &Value) -> Vec<Operation> {
-    let mut comparison = Comparison {
-        place: String::new(),
-        operations: Vec::new(),
-    };
+    let mut comparison = Comparison { place: String::new(), operations: Vec::new() };
     comparison.values(old, new);
     comparison.operations
 }
 
 /// Applies a JSON patch to a value. After an error, the value is changed up to the failed step.
-pub fn apply_json_patch(
-    target: &mut Value,
-    operations: &[Operation],
-) -> Result<(), JsonPatchError> {
-    operations
-        .iter()
-        .try_for_each(|operation| apply_step(target, operation))
+pub fn apply_json_patch(target: &mut Value, operations: &[Operation]) -> Result<(), JsonPatchError> {
+    operations.iter().try_for_each(|operation| apply_step(target, operation))
 }
 
 /// Puts a test of the body's resource version before the steps, so that they are applied
 /// to exactly this body. There is no test if the body has no version.
 pub fn with_version_test(body: &Value, operations: Vec<Operation>) -> Vec<Operation> {
-    let version = body
-        .pointer("/metadata/resourceVersion")
-        .filter(|version| !version.is_null());
-    let test = version.map(|version| Operation::Test {
-        path: "/metadata/resourceVersion".to_owned(),
-        value: version.clone(),
-    });
+    let version = body.pointer("/metadata/resourceVersion").filter(|version| !version.is_null());
+    let test =
+        version.map(|version| Operation::Test { path: "/metadata/resourceVersion".to_owned(), value: version.clone() });
     test.into_iter().chain(operations).collect()
 }
 
 /// Splits the steps into those for the object and those for its status, in this order.
 pub fn split_status_operations(operations: Vec<Operation>) -> (Vec<Operation>, Vec<Operation>) {
-    operations
-        .into_iter()
-        .partition(|operation| !operation.is_of_status())
+    operations.into_iter().partition(|operation| !operation.is_of_status())
 }
 
 /// One walk over two values.
@@ -137,10 +123,7 @@ impl Comparison {
             (Value::Object(old), Value::Object(new)) => self.objects(old, new),
             (Value::Array(old), Value::Array(new)) => self.lists(old, new),
             _ if old == new => {}
-            _ => self.operations.push(Operation::Replace {
-                path: self.place.clone(),
-                value: new.clone(),
-            }),
+            _ => self.operations.push(Operation::Replace { path: self.place.clone(), value: new.clone() }),
         }
     }
 
@@ -160,12 +143,7 @@ impl Comparison {
         let is_same = |(old, new): &(&Value, &Value)| old == new;
         let head = old.iter().zip(new).take_while(is_same).count();
         let (old, new) = (&old[head..], &new[head..]);
-        let tail = old
-            .iter()
-            .rev()
-            .zip(new.iter().rev())
-            .take_while(is_same)
-            .count();
+        let tail = old.iter().rev().zip(new.iter().rev()).take_while(is_same).count();
         let (old, new) = (&old[..old.len() - tail], &new[..new.len() - tail]);
 
         let paired = old.len().min(new.len());
@@ -183,31 +161,23 @@ impl Comparison {
     fn at(&mut self, key: &str, step: impl FnOnce(&mut Self)) {
         let length = self.place.len();
         self.place.push('/');
-        self.place
-            .push_str(&key.replace('~', "~0").replace('/', "~1"));
+        self.place.push_str(&key.replace('~', "~0").replace('/', "~1"));
         step(self);
         self.place.truncate(length);
     }
 
     fn add(&mut self, value: &Value) {
-        self.operations.push(Operation::Add {
-            path: self.place.clone(),
-            value: value.clone(),
-        });
+        self.operations.push(Operation::Add { path: self.place.clone(), value: value.clone() });
     }
 
     fn remove(&mut self) {
-        self.operations.push(Operation::Remove {
-            path: self.place.clone(),
-        });
+        self.operations.push(Operation::Remove { path: self.place.clone() });
     }
 }
 
 fn apply_step(target: &mut Value, operation: &Operation) -> Result<(), JsonPatchError> {
     let path = operation.path();
-    let missing = || JsonPatchError::NoSuchPath {
-        path: path.to_owned(),
-    };
+    let missing = || JsonPatchError::NoSuchPath { path: path.to_owned() };
     match operation {
         Operation::Add { value, .. } => add_at(target, path, value).ok_or_else(missing),
         Operation::Remove { .. } => remove_at(target, path).ok_or_else(missing),
@@ -216,9 +186,7 @@ fn apply_step(target: &mut Value, operation: &Operation) -> Result<(), JsonPatch
             Ok(())
         }
         Operation::Test { value, .. } if target.pointer(path) == Some(value) => Ok(()),
-        Operation::Test { .. } => Err(JsonPatchError::TestFailed {
-            path: path.to_owned(),
-        }),
+        Operation::Test { .. } => Err(JsonPatchError::TestFailed { path: path.to_owned() }),
     }
 }
 
@@ -274,51 +242,15 @@ mod tests {
         };
         check(json!({"a": 1}), json!({"a": 1}), json!([]));
         check(json!({"a": 1, "b": 2}), json!({"b": 2, "a": 1}), json!([]));
-        check(
-            json!({}),
-            json!({"a": null}),
-            json!([{"op": "add", "path": "/a", "value": null}]),
-        );
-        check(
-            json!({"a": 1}),
-            json!({"a": 1.0}),
-            json!([{"op": "replace", "path": "/a", "value": 1.0}]),
-        );
-        check(
-            json!({"a/~b": 1}),
-            json!({}),
-            json!([{"op": "remove", "path": "/a~1~0b"}]),
-        );
-        check(
-            json!(1),
-            json!(2),
-            json!([{"op": "replace", "path": "", "value": 2}]),
-        );
-        check(
-            json!({"a": []}),
-            json!({"a": {}}),
-            json!([{"op": "replace", "path": "/a", "value": {}}]),
-        );
-        check(
-            json!([1]),
-            json!([1, 2]),
-            json!([{"op": "add", "path": "/1", "value": 2}]),
-        );
-        check(
-            json!([2]),
-            json!([1, 2]),
-            json!([{"op": "add", "path": "/0", "value": 1}]),
-        );
-        check(
-            json!([1, 2, 3]),
-            json!([1]),
-            json!([{"op": "remove", "path": "/2"}, {"op": "remove", "path": "/1"}]),
-        );
-        check(
-            json!([1, {"x": 1}, 3]),
-            json!([1, {"x": 2}, 3]),
-            json!([{"op": "replace", "path": "/1/x", "value": 2}]),
-        );
+        check(json!({}), json!({"a": null}), json!([{"op": "add", "path": "/a", "value": null}]));
+        check(json!({"a": 1}), json!({"a": 1.0}), json!([{"op": "replace", "path": "/a", "value": 1.0}]));
+        check(json!({"a/~b": 1}), json!({}), json!([{"op": "remove", "path": "/a~1~0b"}]));
+        check(json!(1), json!(2), json!([{"op": "replace", "path": "", "value": 2}]));
+        check(json!({"a": []}), json!({"a": {}}), json!([{"op": "replace", "path": "/a", "value": {}}]));
+        check(json!([1]), json!([1, 2]), json!([{"op": "add", "path": "/1", "value": 2}]));
+        check(json!([2]), json!([1, 2]), json!([{"op": "add", "path": "/0", "value": 1}]));
+        check(json!([1, 2, 3]), json!([1]), json!([{"op": "remove", "path": "/2"}, {"op": "remove", "path": "/1"}]));
+        check(json!([1, {"x": 1}, 3]), json!([1, {"x": 2}, 3]), json!([{"op": "replace", "path": "/1/x", "value": 2}]));
     }
 
     #[test]
@@ -329,68 +261,32 @@ mod tests {
             let error = apply_json_patch(&mut target, &[operation]).unwrap_err();
             assert_eq!(error.to_string(), expected);
         };
-        check(
-            json!({"op": "remove", "path": "/b"}),
-            "there is no \"/b\" in the object",
-        );
-        check(
-            json!({"op": "remove", "path": ""}),
-            "there is no \"\" in the object",
-        );
-        check(
-            json!({"op": "add", "path": "/a/2", "value": 1}),
-            "there is no \"/a/2\" in the object",
-        );
-        check(
-            json!({"op": "add", "path": "/s/x", "value": 1}),
-            "there is no \"/s/x\" in the object",
-        );
-        check(
-            json!({"op": "replace", "path": "/x", "value": 1}),
-            "there is no \"/x\" in the object",
-        );
-        check(
-            json!({"op": "test", "path": "/s", "value": 1}),
-            "the value at \"/s\" is not the expected one",
-        );
-        check(
-            json!({"op": "test", "path": "/x", "value": null}),
-            "the value at \"/x\" is not the expected one",
-        );
+        check(json!({"op": "remove", "path": "/b"}), "there is no \"/b\" in the object");
+        check(json!({"op": "remove", "path": ""}), "there is no \"\" in the object");
+        check(json!({"op": "add", "path": "/a/2", "value": 1}), "there is no \"/a/2\" in the object");
+        check(json!({"op": "add", "path": "/s/x", "value": 1}), "there is no \"/s/x\" in the object");
+        check(json!({"op": "replace", "path": "/x", "value": 1}), "there is no \"/x\" in the object");
+        check(json!({"op": "test", "path": "/s", "value": 1}), "the value at \"/s\" is not the expected one");
+        check(json!({"op": "test", "path": "/x", "value": null}), "the value at \"/x\" is not the expected one");
     }
 
     #[test]
     fn guarding() {
-        let operations = || {
-            vec![Operation::Remove {
-                path: "/spec".into(),
-            }]
-        };
+        let operations = || vec![Operation::Remove { path: "/spec".into() }];
         let test = json!({"op": "test", "path": "/metadata/resourceVersion", "value": "7"});
         let check = |body: Value, expected: Value| {
             assert_eq!(json!(with_version_test(&body, operations())), expected);
         };
         let remove = json!({"op": "remove", "path": "/spec"});
-        check(
-            json!({"metadata": {"resourceVersion": "7"}}),
-            json!([test, remove]),
-        );
-        check(
-            json!({"metadata": {"resourceVersion": null}}),
-            json!([remove]),
-        );
+        check(json!({"metadata": {"resourceVersion": "7"}}), json!([test, remove]));
+        check(json!({"metadata": {"resourceVersion": null}}), json!([remove]));
         check(json!({}), json!([remove]));
     }
 
     #[test]
     fn splitting() {
         let remove = |path: &str| Operation::Remove { path: path.into() };
-        let operations = vec![
-            remove("/status"),
-            remove("/statuses"),
-            remove("/status/x"),
-            remove("/spec/status"),
-        ];
+        let operations = vec![remove("/status"), remove("/statuses"), remove("/status/x"), remove("/spec/status")];
         let (body, status) = split_status_operations(operations);
         assert_eq!(body, [remove("/statuses"), remove("/spec/status")]);
         assert_eq!(status, [remove("/status"), remove("/status/x")]);

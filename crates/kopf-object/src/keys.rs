@@ -49,26 +49,15 @@ pub fn keys(prefix: &str, key: &str, v1: bool, body: Option<&Value>) -> Vec<Stri
 /// a Deployment to its ReplicaSets and would overwrite their state.
 pub fn mark_key(key: &str, body: &Value) -> String {
     let owners = body.pointer("/metadata/ownerReferences");
-    let owners = owners
-        .and_then(Value::as_array)
-        .map_or(&[][..], Vec::as_slice);
+    let owners = owners.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let is_replica_set = body.get("kind").is_some_and(|kind| kind == "ReplicaSet");
-    let is_of_deployment =
-        |owner: &Value| owner.get("kind").is_some_and(|kind| kind == "Deployment");
-    if is_replica_set && owners.iter().any(is_of_deployment) {
-        format!("{key}-ofDRS")
-    } else {
-        key.to_owned()
-    }
+    let is_of_deployment = |owner: &Value| owner.get("kind").is_some_and(|kind| kind == "Deployment");
+    if is_replica_set && owners.iter().any(is_of_deployment) { format!("{key}-ofDRS") } else { key.to_owned() }
 }
 
 /// The key in the current scheme: at most 63 characters after the prefix.
 pub fn v2_key(prefix: &str, key: &str) -> String {
-    let suffix = if character_count(key) > MAX_NAME_LENGTH {
-        make_suffix(key)
-    } else {
-        String::new()
-    };
+    let suffix = if character_count(key) > MAX_NAME_LENGTH { make_suffix(key) } else { String::new() };
     let limit = MAX_NAME_LENGTH.saturating_sub(suffix.len());
     let name: String = make_safe_key(key).chars().take(limit).collect();
     format!("{}{name}{suffix}", with_slash(prefix))
@@ -126,9 +115,7 @@ pub fn detect_marked_prefixes<'a>(annotations: impl Iterator<Item = &'a str>) ->
 }
 
 fn is_known_prefix(prefix: &str) -> bool {
-    prefix
-        .strip_suffix(KNOWN_PREFIX)
-        .is_some_and(|subdomain| subdomain.is_empty() || subdomain.ends_with('.'))
+    prefix.strip_suffix(KNOWN_PREFIX).is_some_and(|subdomain| subdomain.is_empty() || subdomain.ends_with('.'))
 }
 
 /// A hash to tell shortened keys apart; it ends with a letter or a digit.
@@ -152,11 +139,7 @@ fn hash_encoding() -> GeneralPurpose {
 }
 
 fn with_slash(prefix: &str) -> String {
-    if prefix.is_empty() {
-        String::new()
-    } else {
-        format!("{prefix}/")
-    }
+    if prefix.is_empty() { String::new() } else { format!("{prefix}/") }
 }
 
 fn character_count(text: &str) -> usize {

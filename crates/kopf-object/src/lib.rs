@@ -59,12 +59,9 @@ mod body;
 pub use body::Body;
 pub use diff::{Diff, DiffItem, DiffOp, diff, diff_left, inconsistencies};
 pub use equality::python_equal;
-pub use essence::{
-    EssenceOptions, build_essence, clear_progress_annotations, clear_progress_field, encode_essence,
-};
+pub use essence::{EssenceOptions, build_essence, clear_progress_annotations, clear_progress_field, encode_essence};
 pub use json_patch::{
-    JsonPatchError, Operation, apply_json_patch, json_patch, split_status_operations,
-    with_version_test,
+    JsonPatchError, Operation, apply_json_patch, json_patch, split_status_operations, with_version_test,
 };
 pub use merge_patch::{MergePatch, combine, merge};
 pub use meta::{ObjectHead, ObjectMeta, OwnerHead, Text, TextMap};

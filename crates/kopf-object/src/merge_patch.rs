@@ -30,9 +30,7 @@ pub struct MergePatch {
 impl MergePatch {
     /// A patch that changes nothing yet.
     pub fn new() -> Self {
-        Self {
-            changes: Value::Object(Map::new()),
-        }
+        Self { changes: Value::Object(Map::new()) }
     }
 
     /// Whether there is nothing to send.
@@ -94,11 +92,8 @@ impl MergePatch {
         let Value::Object(mut changes) = self.changes else {
             return (None, None);
         };
-        let status = changes
-            .shift_remove("status")
-            .filter(|status| !status.is_null());
-        let status =
-            status.map(|status| Value::Object(Map::from_iter([("status".into(), status)])));
+        let status = changes.shift_remove("status").filter(|status| !status.is_null());
+        let status = status.map(|status| Value::Object(Map::from_iter([("status".into(), status)])));
         let body = (!changes.is_empty()).then_some(Value::Object(changes));
         (body, status)
     }
@@ -154,9 +149,7 @@ impl Default for MergePatch {
 
 impl From<Map<String, Value>> for MergePatch {
     fn from(changes: Map<String, Value>) -> Self {
-        Self {
-            changes: Value::Object(changes),
-        }
+        Self { changes: Value::Object(changes) }
     }
 }
 
@@ -171,62 +164,26 @@ mod tests {
         let check = |target: Value, patch: Value, expected: Value| {
             let mut merged = target.clone();
             merge(&mut merged, &patch);
-            assert_eq!(
-                merged.to_string(),
-                expected.to_string(),
-                "{patch} on {target}"
-            );
+            assert_eq!(merged.to_string(), expected.to_string(), "{patch} on {target}");
         };
         // The examples of RFC 7386, appendix A.
         check(json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"}));
-        check(
-            json!({"a": "b"}),
-            json!({"b": "c"}),
-            json!({"a": "b", "b": "c"}),
-        );
+        check(json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"}));
         check(json!({"a": "b"}), json!({"a": null}), json!({}));
-        check(
-            json!({"a": "b", "b": "c"}),
-            json!({"a": null}),
-            json!({"b": "c"}),
-        );
+        check(json!({"a": "b", "b": "c"}), json!({"a": null}), json!({"b": "c"}));
         check(json!({"a": ["b"]}), json!({"a": "c"}), json!({"a": "c"}));
         check(json!({"a": "c"}), json!({"a": ["b"]}), json!({"a": ["b"]}));
-        check(
-            json!({"a": {"b": "c"}}),
-            json!({"a": {"b": "d", "c": null}}),
-            json!({"a": {"b": "d"}}),
-        );
-        check(
-            json!({"a": [{"b": "c"}]}),
-            json!({"a": [1]}),
-            json!({"a": [1]}),
-        );
+        check(json!({"a": {"b": "c"}}), json!({"a": {"b": "d", "c": null}}), json!({"a": {"b": "d"}}));
+        check(json!({"a": [{"b": "c"}]}), json!({"a": [1]}), json!({"a": [1]}));
         check(json!(["a", "b"]), json!(["c", "d"]), json!(["c", "d"]));
         check(json!({"a": "b"}), json!(["c"]), json!(["c"]));
         check(json!({"a": "foo"}), json!(null), json!(null));
         check(json!({"a": "foo"}), json!("bar"), json!("bar"));
-        check(
-            json!({"e": null}),
-            json!({"a": 1}),
-            json!({"e": null, "a": 1}),
-        );
-        check(
-            json!([1, 2]),
-            json!({"a": "b", "c": null}),
-            json!({"a": "b"}),
-        );
-        check(
-            json!({}),
-            json!({"a": {"bb": {"ccc": null}}}),
-            json!({"a": {"bb": {}}}),
-        );
+        check(json!({"e": null}), json!({"a": 1}), json!({"e": null, "a": 1}));
+        check(json!([1, 2]), json!({"a": "b", "c": null}), json!({"a": "b"}));
+        check(json!({}), json!({"a": {"bb": {"ccc": null}}}), json!({"a": {"bb": {}}}));
         // The order of other keys is kept.
-        check(
-            json!({"a": 1, "b": 2, "c": 3}),
-            json!({"a": null}),
-            json!({"b": 2, "c": 3}),
-        );
+        check(json!({"a": 1, "b": 2, "c": 3}), json!({"a": null}), json!({"b": 2, "c": 3}));
     }
 
     #[test]
@@ -238,36 +195,22 @@ mod tests {
         };
         check(json!({"a": 1}), json!({"a": null}), json!({"a": null}));
         check(json!({"a": null}), json!({"a": 1}), json!({"a": 1}));
-        check(
-            json!({"a": {"x": null}}),
-            json!({"a": {"y": 1}}),
-            json!({"a": {"x": null, "y": 1}}),
-        );
-        check(
-            json!({}),
-            json!({"a": {"x": null}}),
-            json!({"a": {"x": null}}),
-        );
+        check(json!({"a": {"x": null}}), json!({"a": {"y": 1}}), json!({"a": {"x": null, "y": 1}}));
+        check(json!({}), json!({"a": {"x": null}}), json!({"a": {"x": null}}));
         check(json!({"a": {"x": 1}}), json!({"a": [1]}), json!({"a": [1]}));
     }
 
     #[test]
     fn splitting() {
         let check = |changes: Value, body: Option<Value>, status: Option<Value>| {
-            let Value::Object(map) = changes else {
-                panic!("not an object: {changes}")
-            };
+            let Value::Object(map) = changes else { panic!("not an object: {changes}") };
             assert_eq!(MergePatch::from(map).split_status(), (body, status));
         };
         let (spec, status) = (json!({"spec": {"a": 1}}), json!({"status": {"b": null}}));
         check(json!({}), None, None);
         check(spec.clone(), Some(spec.clone()), None);
         check(status.clone(), None, Some(status.clone()));
-        check(
-            json!({"status": {"b": null}, "spec": {"a": 1}}),
-            Some(spec.clone()),
-            Some(status),
-        );
+        check(json!({"status": {"b": null}, "spec": {"a": 1}}), Some(spec.clone()), Some(status));
         check(json!({"status": {}}), None, Some(json!({"status": {}})));
         check(json!({"status": null, "spec": {"a": 1}}), Some(spec), None);
     }

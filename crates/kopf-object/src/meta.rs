@@ -122,10 +122,7 @@ impl<'a> ObjectHead<'a> {
 
     /// Whether the object carries the finalizer.
     pub fn is_deletion_blocked(&self, finalizer: &str) -> bool {
-        self.metadata
-            .finalizers
-            .iter()
-            .any(|known| &**known == finalizer)
+        self.metadata.finalizers.iter().any(|known| &**known == finalizer)
     }
 
     /// The reference by which events and log records name the object.
@@ -144,11 +141,7 @@ impl<'a> ObjectHead<'a> {
 /// Joins whatever identifies an object that has no uid: kind, apiVersion, name, namespace and
 /// creation time. It is less unique in time, but better than not handling the object at all.
 pub(crate) fn simulate_uid(parts: [Option<&str>; 5]) -> String {
-    let or_dash = |part: Option<&'_ str>| {
-        part.filter(|part| !part.is_empty())
-            .unwrap_or("-")
-            .to_owned()
-    };
+    let or_dash = |part: Option<&'_ str>| part.filter(|part| !part.is_empty()).unwrap_or("-").to_owned();
     parts.map(or_dash).join("//")
 }
 
@@ -241,9 +234,7 @@ impl<'de> Visitor<'de> for TextMapVisitor {
 }
 
 /// Reads null as if the key was absent.
-fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
+fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
@@ -267,10 +258,7 @@ mod tests {
         assert_eq!(meta.namespace.as_deref(), Some("ns"));
         assert_eq!(meta.resource_version.as_deref(), Some("7"));
         assert_eq!(meta.generation, Some(3));
-        assert_eq!(
-            meta.labels.iter().collect::<Vec<_>>(),
-            [("a", "1"), ("b", "2")]
-        );
+        assert_eq!(meta.labels.iter().collect::<Vec<_>>(), [("a", "1"), ("b", "2")]);
         assert_eq!(meta.annotations.get("x"), Some("quoted \" text"));
         assert_eq!(meta.annotations.get("y"), None);
         assert_eq!(meta.owner_references[0].kind.as_deref(), Some("K"));
@@ -283,19 +271,12 @@ mod tests {
 
     #[test]
     fn strings_are_borrowed_unless_escaped() {
-        let json =
-            br#"{"metadata": {"name": "plain", "namespace": "\u0061", "labels": {"a": "b"}}}"#;
+        let json = br#"{"metadata": {"name": "plain", "namespace": "\u0061", "labels": {"a": "b"}}}"#;
         let head = ObjectHead::from_slice(json).unwrap();
         let is_borrowed = |text: &Text<'_>| matches!(text.0, Cow::Borrowed(_));
         assert!(head.metadata.name.as_ref().is_some_and(is_borrowed));
         assert!(!head.metadata.namespace.as_ref().is_some_and(is_borrowed));
-        assert!(
-            head.metadata
-                .labels
-                .0
-                .iter()
-                .all(|(key, value)| is_borrowed(key) && is_borrowed(value))
-        );
+        assert!(head.metadata.labels.0.iter().all(|(key, value)| is_borrowed(key) && is_borrowed(value)));
     }
 
     #[test]
@@ -308,29 +289,17 @@ mod tests {
         };
         check("{}", "-//-//-//-//-");
         check(r#"{"metadata": null}"#, "-//-//-//-//-");
-        check(
-            r#"{"metadata": {"uid": null, "labels": null, "finalizers": null, "name": "n"}}"#,
-            "-//-//n//-//-",
-        );
+        check(r#"{"metadata": {"uid": null, "labels": null, "finalizers": null, "name": "n"}}"#, "-//-//n//-//-");
         check(
             r#"{"apiVersion": "v1", "kind": "ComponentStatus", "metadata": {"creationTimestamp": null, "name": "cm"}}"#,
             "ComponentStatus//v1//cm//-//-",
         );
-        check(
-            r#"{"metadata": {"namespace": "ns", "creationTimestamp": "2020"}}"#,
-            "-//-//-//ns//2020",
-        );
+        check(r#"{"metadata": {"namespace": "ns", "creationTimestamp": "2020"}}"#, "-//-//-//ns//2020");
     }
 
     #[test]
     fn broken_text_is_an_error() {
-        for json in [
-            "",
-            "7",
-            "{",
-            r#"{"metadata": {"name": 1}}"#,
-            r#"{"metadata": {"labels": ["x"]}}"#,
-        ] {
+        for json in ["", "7", "{", r#"{"metadata": {"name": 1}}"#, r#"{"metadata": {"labels": ["x"]}}"#] {
             assert!(ObjectHead::from_slice(json.as_bytes()).is_err(), "{json}");
         }
     }

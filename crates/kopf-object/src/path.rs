@@ -29,9 +29,7 @@ pub struct FieldPath {
 impl FieldPath {
     /// The path of the whole object.
     pub const fn root() -> Self {
-        Self {
-            segments: Vec::new(),
-        }
+        Self { segments: Vec::new() }
     }
 
     /// Splits a dotted notation. An empty string is one empty key, not the root.
@@ -70,9 +68,7 @@ impl FieldPath {
     /// What remains of this path below `ancestor`, or `None` if it is not below or at it.
     pub fn strip_prefix(&self, ancestor: &Self) -> Option<Self> {
         let segments = self.segments.strip_prefix(ancestor.segments.as_slice())?;
-        Some(Self {
-            segments: segments.to_vec(),
-        })
+        Some(Self { segments: segments.to_vec() })
     }
 
     /// Finds the value at this path, or `None` if a key is absent or a parent is not an object.
@@ -80,9 +76,7 @@ impl FieldPath {
     /// A JSON null at the path itself is returned as it is. Callers for whom null means absence
     /// (filters, diffs) use [`FieldPath::resolve_present`].
     pub fn resolve<'a>(&self, root: &'a Value) -> Option<&'a Value> {
-        self.segments
-            .iter()
-            .try_fold(root, |value, key| value.as_object()?.get(key.as_ref()))
+        self.segments.iter().try_fold(root, |value, key| value.as_object()?.get(key.as_ref()))
     }
 
     /// The same as [`FieldPath::resolve`], with null counted as absent.
@@ -92,9 +86,7 @@ impl FieldPath {
 
     /// The same as [`FieldPath::resolve`], for changing the value in place.
     pub fn resolve_mut<'a>(&self, root: &'a mut Value) -> Option<&'a mut Value> {
-        self.segments.iter().try_fold(root, |value, key| {
-            value.as_object_mut()?.get_mut(key.as_ref())
-        })
+        self.segments.iter().try_fold(root, |value, key| value.as_object_mut()?.get_mut(key.as_ref()))
     }
 
     /// Sets the value at this path. Missing parents are created; parents that are not objects
@@ -157,9 +149,7 @@ impl fmt::Display for FieldPath {
 
 impl<S: Into<Box<str>>> FromIterator<S> for FieldPath {
     fn from_iter<I: IntoIterator<Item = S>>(segments: I) -> Self {
-        Self {
-            segments: segments.into_iter().map(Into::into).collect(),
-        }
+        Self { segments: segments.into_iter().map(Into::into).collect() }
     }
 }
 
@@ -209,11 +199,7 @@ mod tests {
             let path = FieldPath::parse(field);
             assert_eq!(path.resolve(&root), expected.as_ref(), "{field} of {root}");
             let present = expected.filter(|value| !value.is_null());
-            assert_eq!(
-                path.resolve_present(&root),
-                present.as_ref(),
-                "{field} of {root}"
-            );
+            assert_eq!(path.resolve_present(&root), present.as_ref(), "{field} of {root}");
         };
         check(json!({"a": {"b": 1}}), "a.b", Some(json!(1)));
         check(json!({"a": {"b": null}}), "a.b", Some(json!(null)));
@@ -233,11 +219,7 @@ mod tests {
         };
         check(json!({}), "a.b.c", json!({"a": {"b": {"c": 1}}}));
         check(json!({"a": 0, "b": 0}), "a", json!({"a": 1, "b": 0}));
-        check(
-            json!({"a": {"x": 0}, "b": 0}),
-            "a.y",
-            json!({"a": {"x": 0, "y": 1}, "b": 0}),
-        );
+        check(json!({"a": {"x": 0}, "b": 0}), "a.y", json!({"a": {"x": 0, "y": 1}, "b": 0}));
         check(json!({"a": null}), "a.b", json!({"a": {"b": 1}}));
         check(json!({"a": [0]}), "a.b", json!({"a": {"b": 1}}));
         check(json!(null), "a", json!({"a": 1}));
@@ -246,10 +228,7 @@ mod tests {
     #[test]
     fn prefixes() {
         let check = |path: &str, ancestor: &str, expected: Option<FieldPath>| {
-            assert_eq!(
-                FieldPath::parse(path).strip_prefix(&FieldPath::parse(ancestor)),
-                expected
-            );
+            assert_eq!(FieldPath::parse(path).strip_prefix(&FieldPath::parse(ancestor)), expected);
         };
         check("a.b.c", "a.b", Some(FieldPath::parse("c")));
         check("a.b", "a.b", Some(FieldPath::root()));

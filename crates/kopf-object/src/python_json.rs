@@ -42,15 +42,9 @@ struct Separators {
     key: &'static str,
 }
 
-const COMPACT: Separators = Separators {
-    item: ",",
-    key: ":",
-};
+const COMPACT: Separators = Separators { item: ",", key: ":" };
 
-const SPACED: Separators = Separators {
-    item: ", ",
-    key: ": ",
-};
+const SPACED: Separators = Separators { item: ", ", key: ": " };
 
 fn write_value(text: &mut String, value: &Value, separators: &Separators) {
     match value {

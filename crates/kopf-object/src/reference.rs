@@ -30,11 +30,7 @@ pub struct ObjectReference {
 impl ObjectReference {
     /// Takes the parts of a reference from a body.
     pub fn of(body: &Value) -> Self {
-        let text = |pointer| {
-            body.pointer(pointer)
-                .and_then(Value::as_str)
-                .map(str::to_owned)
-        };
+        let text = |pointer| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         Self {
             api_version: text("/apiVersion"),
             kind: text("/kind"),
@@ -77,10 +73,7 @@ mod tests {
             assert_eq!(json!(reference).to_string(), expected.to_string());
         };
         check(json!({}), json!({}));
-        check(
-            json!({"kind": "", "metadata": {"name": "n", "uid": null}}),
-            json!({"name": "n"}),
-        );
+        check(json!({"kind": "", "metadata": {"name": "n", "uid": null}}), json!({"name": "n"}));
         check(
             json!({"metadata": {"namespace": "ns", "uid": "u", "name": "n"}, "kind": "K", "apiVersion": "v1"}),
             json!({"apiVersion": "v1", "kind": "K", "name": "n", "uid": "u", "namespace": "ns"}),

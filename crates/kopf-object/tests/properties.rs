@@ -1,8 +1,8 @@
 //! Properties that hold for any data, checked on random ones.
 
 use kopf_object::{
-    Body, FieldPath, ObjectHead, apply_json_patch, combine, diff, diff_left, json_patch, keys,
-    merge, python_equal, python_json,
+    Body, FieldPath, ObjectHead, apply_json_patch, combine, diff, diff_left, json_patch, keys, merge, python_equal,
+    python_json,
 };
 use proptest::prelude::*;
 use serde_json::{Map, Number, Value};
@@ -16,8 +16,7 @@ fn json() -> impl Strategy<Value = Value> {
         any::<i64>().prop_map(Value::from),
         any::<u64>().prop_map(Value::from),
         Just(Value::from(1.0)),
-        any::<f64>().prop_filter_map("not in JSON", |float| Number::from_f64(float)
-            .map(Value::from)),
+        any::<f64>().prop_filter_map("not in JSON", |float| Number::from_f64(float).map(Value::from)),
         "[a-c]{0,2}".prop_map(Value::from),
         any::<String>().prop_map(Value::from),
     ];
@@ -51,10 +50,7 @@ fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let kept = map.iter().filter(|(_, value)| !value.is_null());
-            Value::Object(
-                kept.map(|(key, value)| (key.clone(), without_nulls(value)))
-                    .collect(),
-            )
+            Value::Object(kept.map(|(key, value)| (key.clone(), without_nulls(value))).collect())
         }
         other => other.clone(),
     }
@@ -65,10 +61,7 @@ fn fills_what_is_replaced(base: &Value, addition: &Value) -> bool {
     let (Value::Object(base), Value::Object(addition)) = (base, addition) else {
         return addition.is_object() && !base.is_object();
     };
-    addition.iter().any(|(key, change)| {
-        base.get(key)
-            .is_some_and(|known| fills_what_is_replaced(known, change))
-    })
+    addition.iter().any(|(key, change)| base.get(key).is_some_and(|known| fills_what_is_replaced(known, change)))
 }
 
 proptest! {

@@ -6,9 +6,8 @@
 #![allow(clippy::unwrap_used)] // the helpers of tests fail as the tests do
 
 use kopf_object::{
-    Diff, EssenceOptions, FieldPath, apply_json_patch, build_essence, clear_progress_annotations,
-    clear_progress_field, diff, diff_left, encode_essence, finalizers, inconsistencies, json_patch,
-    keys, python_json,
+    Diff, EssenceOptions, FieldPath, apply_json_patch, build_essence, clear_progress_annotations, clear_progress_field,
+    diff, diff_left, encode_essence, finalizers, inconsistencies, json_patch, keys, python_json,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -50,11 +49,7 @@ fn keys_are_the_same() {
         let both = keys::keys(&prefix, &id, true, body.as_ref());
         assert_eq!(both, expected, "for {id:?} under {prefix:?} of {body:?}");
         let only_v2 = keys::keys(&prefix, &id, false, body.as_ref());
-        assert_eq!(
-            only_v2,
-            expected[..1],
-            "for {id:?} under {prefix:?} of {body:?}"
-        );
+        assert_eq!(only_v2, expected[..1], "for {id:?} under {prefix:?} of {body:?}");
     }
 }
 
@@ -64,17 +59,9 @@ fn diffs_are_the_same() {
         let (old, new) = (Some(&row.old), Some(&row.new));
         let full = diff(old, new);
         check_items(&full, &row.diff, &format!("{old:?} -> {new:?}"));
-        check_items(
-            &diff_left(old, new),
-            &row.left,
-            &format!("{old:?} <- {new:?}"),
-        );
+        check_items(&diff_left(old, new), &row.left, &format!("{old:?} <- {new:?}"));
         for (field, expected) in &row.reduced {
-            check_items(
-                &full.reduce(field),
-                expected,
-                &format!("{field} of {full:?}"),
-            );
+            check_items(&full.reduce(field), expected, &format!("{field} of {full:?}"));
         }
     }
 }
@@ -111,18 +98,10 @@ fn essences_are_the_same() {
             removed_fields: paths(&row.fields),
         };
         let mut essence = build_essence(body, &options);
-        assert_eq!(
-            encode_essence(&essence),
-            row.encoded,
-            "{options:?} for {body}"
-        );
+        assert_eq!(encode_essence(&essence), row.encoded, "{options:?} for {body}");
         clear_progress_annotations(&mut essence, &row.prefix);
         clear_progress_field(&mut essence, &FieldPath::parse("status.kopf.progress"));
-        assert_eq!(
-            encode_essence(&essence),
-            row.cleared,
-            "{options:?} for {body}"
-        );
+        assert_eq!(encode_essence(&essence), row.cleared, "{options:?} for {body}");
     }
 }
 
@@ -130,18 +109,8 @@ fn essences_are_the_same() {
 fn finalizers_are_the_same() {
     type Row = (Value, Value, Value);
     for (body, blocked, allowed) in rows::<Row>(include_str!("data/finalizers.json")) {
-        check_finalizer(
-            &body,
-            &blocked,
-            finalizers::block_deletion,
-            finalizers::add_finalizer,
-        );
-        check_finalizer(
-            &body,
-            &allowed,
-            finalizers::allow_deletion,
-            finalizers::remove_finalizer,
-        );
+        check_finalizer(&body, &blocked, finalizers::block_deletion, finalizers::add_finalizer);
+        check_finalizer(&body, &allowed, finalizers::allow_deletion, finalizers::remove_finalizer);
     }
 }
 

@@ -131,10 +131,5 @@ impl Front for PythonFront {
 
 /// The call was not answered: it was cancelled by the front, or the event loop is gone.
 fn abandoned() -> CallReply {
-    CallReply {
-        result: Err(CallError::Abandoned),
-        error: None,
-        patch: None,
-        transformations: false,
-    }
+    CallReply { result: Err(CallError::Abandoned), error: None, patch: None, transformations: false }
 }

@@ -58,7 +58,11 @@ pub(crate) enum Work {
     StorageRead(Arc<CycleContext>, StorageQuestion, ReplyTo<Result<StorageContent, FrontFailure>>),
     StorageWrite(Arc<CycleContext>, Vec<StorageOperation>, ReplyTo<Result<Option<Value>, FrontFailure>>),
     Transform(Arc<CycleContext>, Body, ReplyTo<Result<Value, FrontFailure>>),
-    ChildrenDone { token: Py<PyAny>, done: bool, delay: Option<f64> },
+    ChildrenDone {
+        token: Py<PyAny>,
+        done: bool,
+        delay: Option<f64>,
+    },
     Ready,
     Finished(Option<String>),
 }
@@ -74,12 +78,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    pub fn of(
-        work: Work,
-        resources: Arc<Resources>,
-        mailbox: Arc<Mailbox>,
-        runtime: tokio::runtime::Handle,
-    ) -> Self {
+    pub fn of(work: Work, resources: Arc<Resources>, mailbox: Arc<Mailbox>, runtime: tokio::runtime::Handle) -> Self {
         Self { work, cycle: Mutex::new(None), resources, mailbox, runtime }
     }
 
@@ -178,8 +177,7 @@ impl Job {
     #[getter]
     fn state(&self) -> Option<String> {
         let Work::Choose(_, _, states, _) = &self.work else { return None };
-        let states: Map<String, Value> =
-            states.iter().map(|(id, state)| (id.to_string(), state.to_record())).collect();
+        let states: Map<String, Value> = states.iter().map(|(id, state)| (id.to_string(), state.to_record())).collect();
         Some(Value::Object(states).to_string())
     }
 
@@ -262,7 +260,9 @@ impl Job {
         match &self.work {
             Work::Filters(_, questions, _) => questions
                 .iter()
-                .map(|question| (question.handler, slot_name(&question.slot), json_bytes(python, question.value.as_ref())))
+                .map(|question| {
+                    (question.handler, slot_name(&question.slot), json_bytes(python, question.value.as_ref()))
+                })
                 .collect(),
             Work::Select(handler, resource, _) => {
                 let value = json!(**resource);

@@ -449,11 +449,13 @@ impl Cycle {
     /// The object is again what it was before the unfinished handling: that handling is of no use any more,
     /// but what was finished in it has to be undone by an update.
     fn turn_back(&mut self, scene: &Scene, round: &Round) {
-        let purged = round.purge(&self.input.handlers.owned).into_iter();
-        self.operations.extend(purged.filter(|operation| match operation {
-            StorageOperation::Purge { id } => !self.resuming.contains(id),
-            _ => true,
-        }));
+        let changing = &self.input.handlers.changing;
+        // Handlers that only resume have nothing to undo; they go on where they were.
+        let goes_on = |id: &Arc<str>| {
+            scene.cause.initial && !changing.iter().any(|handler| handler.id == *id && !handler.initial)
+        };
+        let purged = round.purge_except(&self.input.handlers.owned, goes_on);
+        self.operations.extend(purged);
         self.store_seen(scene);
     }
 

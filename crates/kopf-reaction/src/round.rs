@@ -363,16 +363,21 @@ impl Round {
 
     /// What is to be forgotten when all is done: the handlers of the kind, and everything met in the round.
     pub fn purge(&self, owned: &[Arc<Handler>]) -> Vec<StorageOperation> {
+        self.purge_except(owned, |_| false)
+    }
+
+    /// The same, but some handlers keep what they have, together with their sub-handlers.
+    pub fn purge_except(&self, owned: &[Arc<Handler>], keeps: impl Fn(&Arc<str>) -> bool) -> Vec<StorageOperation> {
         let mut ids: Vec<Arc<str>> = Vec::new();
         let mut add = |id: Arc<str>| {
             if !ids.contains(&id) {
                 ids.push(id);
             }
         };
-        for handler in owned {
+        for handler in owned.iter().filter(|handler| !keeps(&handler.id)) {
             add(Arc::clone(&handler.id));
         }
-        for (id, state) in &self.states {
+        for (id, state) in self.states.iter().filter(|(id, _)| !keeps(id)) {
             add(Arc::clone(id));
             for subref in &state.subrefs {
                 add(subref.as_str().into());

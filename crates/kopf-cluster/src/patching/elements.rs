@@ -24,7 +24,9 @@ pub fn are_maps(first: &[Value], second: &[Value]) -> Result<bool, StrategicPatc
 
 /// Carries out the `$patch` items of a list, and returns the list and the patch without them.
 pub fn apply_directives(
-    mut original: Vec<Value>, patch: Vec<Value>, merge_key: &str,
+    mut original: Vec<Value>,
+    patch: Vec<Value>,
+    merge_key: &str,
 ) -> Result<(Vec<Value>, Vec<Value>), StrategicPatchError> {
     let mut plain = Vec::new();
     let mut replaces = false;
@@ -39,7 +41,9 @@ pub fn apply_directives(
             }
             Some(Some("replace")) => replaces = true,
             Some(Some("merge")) => {
-                return Err(StrategicPatchError::Other("merging lists cannot yet be specified in the patch".to_owned()));
+                return Err(StrategicPatchError::Other(
+                    "merging lists cannot yet be specified in the patch".to_owned(),
+                ));
             }
             Some(_) => {
                 let fields = item.as_object().cloned().unwrap_or_default();
@@ -82,7 +86,10 @@ pub fn without_repetitions(mut items: Vec<Value>) -> Vec<Value> {
 /// Puts a merged list in order: the items of the patch as the patch has them, the others as they
 /// were, both interleaved as they were.
 pub fn in_order(
-    merged: Vec<Value>, patch_order: &[Value], old_order: &[Value], merge_key: &str,
+    merged: Vec<Value>,
+    patch_order: &[Value],
+    old_order: &[Value],
+    merge_key: &str,
 ) -> Result<Vec<Value>, StrategicPatchError> {
     if let Some(item) = merged.iter().find(|item| !merge_key.is_empty() && item.get(merge_key).is_none()) {
         return Err(StrategicPatchError::no_merge_key(item, merge_key));

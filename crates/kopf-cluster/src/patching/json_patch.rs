@@ -99,9 +99,12 @@ fn apply(document: &mut Value, operation: &Value) -> Result<(), String> {
     let value = operation.get("value").cloned().unwrap_or_default();
     let kind = text("op").unwrap_or("unknown");
     let path = text("path");
-    let path_of = |kind: &str, reason: &str| path.ok_or_else(|| format!("{kind} operation failed to decode path: {reason}"));
-    let from_of =
-        |kind: &str| text("from").ok_or_else(|| format!("{kind} operation failed to decode from: operation, missing from field: {MISSING}"));
+    let path_of =
+        |kind: &str, reason: &str| path.ok_or_else(|| format!("{kind} operation failed to decode path: {reason}"));
+    let from_of = |kind: &str| {
+        text("from")
+            .ok_or_else(|| format!("{kind} operation failed to decode from: operation, missing from field: {MISSING}"))
+    };
     const NO_PATH: &str = "operation missing path field: missing value";
     match kind {
         "add" => {
@@ -112,8 +115,9 @@ fn apply(document: &mut Value, operation: &Value) -> Result<(), String> {
         }
         "remove" => {
             let path = path_of(kind, MISSING)?;
-            let place = Place::find(document, path)
-                .ok_or_else(|| format!("remove operation does not apply: doc is missing path: \"{path}\": {MISSING}"))?;
+            let place = Place::find(document, path).ok_or_else(|| {
+                format!("remove operation does not apply: doc is missing path: \"{path}\": {MISSING}")
+            })?;
             place.remove().map(drop).map_err(|reason| format!("error in remove for path: '{path}': {reason}"))
         }
         "replace" => {
@@ -127,7 +131,9 @@ fn apply(document: &mut Value, operation: &Value) -> Result<(), String> {
             }
             let place = Place::find(document, path)
                 .ok_or_else(|| format!("replace operation does not apply: doc is missing path: {path}: {MISSING}"))?;
-            place.get().map_err(|_| format!("replace operation does not apply: doc is missing key: {path}: {MISSING}"))?;
+            place
+                .get()
+                .map_err(|_| format!("replace operation does not apply: doc is missing key: {path}: {MISSING}"))?;
             place.set(value).map_err(|reason| format!("error in remove for path: '{path}': {reason}"))
         }
         "move" => {
@@ -138,8 +144,9 @@ fn apply(document: &mut Value, operation: &Value) -> Result<(), String> {
             place.get().map_err(|reason| format!("error in move for path: '{key}': {reason}"))?;
             let moved = place.remove().map_err(|reason| format!("error in move for path: '{key}': {reason}"))?;
             let path = path_of(kind, NO_PATH)?;
-            let place = Place::find(document, path)
-                .ok_or_else(|| format!("move operation does not apply: doc is missing destination path: {path}: {MISSING}"))?;
+            let place = Place::find(document, path).ok_or_else(|| {
+                format!("move operation does not apply: doc is missing destination path: {path}: {MISSING}")
+            })?;
             place.add(moved).map_err(|reason| format!("error in move for path: '{path}': {reason}"))
         }
         "copy" => {
@@ -149,8 +156,9 @@ fn apply(document: &mut Value, operation: &Value) -> Result<(), String> {
             let copied = place.get().map_err(|reason| format!("error in copy for from: '{from}': {reason}"))?;
             let copied = copied.cloned().unwrap_or_default();
             let path = path_of(kind, MISSING)?;
-            let place = Place::find(document, path)
-                .ok_or_else(|| format!("copy operation does not apply: doc is missing destination path: {path}: {MISSING}"))?;
+            let place = Place::find(document, path).ok_or_else(|| {
+                format!("copy operation does not apply: doc is missing destination path: {path}: {MISSING}")
+            })?;
             place.add(copied).map_err(|reason| format!("error while adding value during copy: {reason}"))
         }
         "test" => {
@@ -184,7 +192,8 @@ struct Place<'a> {
 impl<'a> Place<'a> {
     /// Finds the parent of a path; absent if there is none.
     fn find(document: &'a mut Value, path: &str) -> Option<Self> {
-        let mut steps: Vec<String> = path.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect();
+        let mut steps: Vec<String> =
+            path.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect();
         let key = steps.pop()?;
         let mut parent = document;
         for step in steps {
@@ -229,7 +238,8 @@ impl<'a> Place<'a> {
             Value::Object(fields) => drop(fields.insert(self.key, value)),
             Value::Array(items) if self.key == "-" => items.push(value),
             Value::Array(items) => {
-                let parsed = index(&self.key).map_err(|reason| format!("value was not a proper array index: '{}': {reason}", self.key))?;
+                let parsed = index(&self.key)
+                    .map_err(|reason| format!("value was not a proper array index: '{}': {reason}", self.key))?;
                 let size = items.len() as i64 + 1;
                 if parsed >= size || parsed < -size {
                     return Err(invalid_index(parsed));

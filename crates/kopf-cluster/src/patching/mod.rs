@@ -11,6 +11,8 @@ mod elements;
 pub mod managed;
 #[cfg(test)]
 mod observed;
+#[cfg(test)]
+mod properties;
 
 pub use json_patch::{JsonPatchError, apply_json_patch, unknown_operation_fields};
 pub use merge::apply_merge;

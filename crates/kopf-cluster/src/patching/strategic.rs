@@ -81,7 +81,10 @@ pub(super) struct Merge<'a> {
 impl Merge<'_> {
     /// Merges a patch into an object; `node` is absent below fields that the schema leaves open.
     pub(super) fn maps(
-        &self, mut original: Map<String, Value>, mut patch: Map<String, Value>, node: Option<NodeId>,
+        &self,
+        mut original: Map<String, Value>,
+        mut patch: Map<String, Value>,
+        node: Option<NodeId>,
     ) -> Result<Map<String, Value>, StrategicPatchError> {
         if let Some(directive) = patch.get(PATCH) {
             return match directive.as_str() {
@@ -97,7 +100,9 @@ impl Merge<'_> {
         self.ordered_lists(&mut original, &mut patch, node)?;
         for (name, value) in patch {
             let deleted_from = match name.starts_with(DELETE_FROM_PRIMITIVE_LIST) {
-                true => Some(directed_field(&name, DELETE_FROM_PRIMITIVE_LIST).ok_or(StrategicPatchError::BadPrimitiveList)?),
+                true => Some(
+                    directed_field(&name, DELETE_FROM_PRIMITIVE_LIST).ok_or(StrategicPatchError::BadPrimitiveList)?,
+                ),
                 false => None,
             };
             let is_deletion = deleted_from.is_some();
@@ -118,7 +123,9 @@ impl Merge<'_> {
                     let field = self.field(node, &name)?;
                     Some(Value::Array(self.lists(old, new, &field, is_deletion)?))
                 }
-                (Some(old), new) if std::mem::discriminant(&old) == std::mem::discriminant(&new) => without_directives(new),
+                (Some(old), new) if std::mem::discriminant(&old) == std::mem::discriminant(&new) => {
+                    without_directives(new)
+                }
                 (Some(old), _) if is_deletion => Some(old),
                 (None, _) if is_deletion => continue,
                 (_, new) => without_directives(without_nulls(new)),
@@ -133,7 +140,8 @@ impl Merge<'_> {
 
     /// What the schema says about a field that is merged; it must know it.
     fn field(&self, node: Option<NodeId>, name: &str) -> Result<Field<'_>, StrategicPatchError> {
-        static NO_STRATEGY: PatchStrategy = PatchStrategy { merge: false, replace: false, retain_keys: false, merge_key: None };
+        static NO_STRATEGY: PatchStrategy =
+            PatchStrategy { merge: false, replace: false, retain_keys: false, merge_key: None };
         let Some(parent) = node.map(|id| self.schema.node(id)) else {
             return Ok(Field { node: None, items: None, strategy: &NO_STRATEGY });
         };
@@ -155,7 +163,11 @@ impl Merge<'_> {
     }
 
     fn lists(
-        &self, original: Vec<Value>, patch: Vec<Value>, field: &Field<'_>, is_deletion: bool,
+        &self,
+        original: Vec<Value>,
+        patch: Vec<Value>,
+        field: &Field<'_>,
+        is_deletion: bool,
     ) -> Result<Vec<Value>, StrategicPatchError> {
         if !field.strategy.merge && !is_deletion {
             return Ok(patch);
@@ -182,7 +194,9 @@ impl Merge<'_> {
             let key = item.get(merge_key).ok_or_else(|| StrategicPatchError::no_merge_key(item, merge_key))?;
             match elements::position_of(&merged, merge_key, key)? {
                 Some(position) => {
-                    let (Value::Object(old), Value::Object(new)) = (merged[position].take(), item.clone()) else { continue };
+                    let (Value::Object(old), Value::Object(new)) = (merged[position].take(), item.clone()) else {
+                        continue;
+                    };
                     merged[position] = Value::Object(self.maps(old, new, field.items)?);
                 }
                 None => merged.push(item.clone()),
@@ -193,9 +207,13 @@ impl Merge<'_> {
 
     /// The lists whose order the patch sets. They are merged here, and taken out of the patch.
     fn ordered_lists(
-        &self, original: &mut Map<String, Value>, patch: &mut Map<String, Value>, node: Option<NodeId>,
+        &self,
+        original: &mut Map<String, Value>,
+        patch: &mut Map<String, Value>,
+        node: Option<NodeId>,
     ) -> Result<(), StrategicPatchError> {
-        let directives: Vec<String> = patch.keys().filter(|name| name.starts_with(SET_ELEMENT_ORDER)).cloned().collect();
+        let directives: Vec<String> =
+            patch.keys().filter(|name| name.starts_with(SET_ELEMENT_ORDER)).cloned().collect();
         for directive in directives {
             let order = match patch.shift_remove(&directive) {
                 Some(Value::Array(order)) => order,

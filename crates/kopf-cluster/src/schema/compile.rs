@@ -27,10 +27,18 @@ pub fn compile(schema: &Value) -> Result<Vec<Node>, SchemaError> {
 
 /// Compiles a definition and all those that it reaches. Its root is the first of the added nodes.
 pub fn append(nodes: &mut Vec<Node>, name: &str, definitions: &Map<String, Value>) -> Result<(), SchemaError> {
+    let first = nodes.len();
     let mut compiler = Compiler::new(std::mem::take(nodes), definitions);
     compiler.refer(name)?;
     *nodes = compiler.finish()?;
+    nodes.iter_mut().skip(first).filter(|node| is_free_form(node)).for_each(|node| node.preserve_unknown_fields = true);
     Ok(())
+}
+
+/// Definitions without any fields hold whatever is put there, such as raw objects.
+fn is_free_form(node: &Node) -> bool {
+    let may_have_fields = matches!(node.value_type, None | Some(ValueType::Object));
+    may_have_fields && node.checks.is_none() && node.properties.is_empty() && node.additional == Additional::Unspecified
 }
 
 struct Compiler<'a> {
@@ -272,8 +280,24 @@ fn is_checked_format(node: &Node, format: &str) -> bool {
 
 fn has_checks(checks: &Checks) -> bool {
     let Checks {
-        format, allowed, maximum, minimum, multiple_of, max_length, min_length, pattern, max_items, min_items,
-        unique_items, max_properties, min_properties, all_of, any_of, one_of, not, ..
+        format,
+        allowed,
+        maximum,
+        minimum,
+        multiple_of,
+        max_length,
+        min_length,
+        pattern,
+        max_items,
+        min_items,
+        unique_items,
+        max_properties,
+        min_properties,
+        all_of,
+        any_of,
+        one_of,
+        not,
+        ..
     } = checks;
     let numbers = maximum.is_some() || minimum.is_some() || multiple_of.is_some();
     let sizes = [max_length, min_length, max_items, min_items, max_properties, min_properties];

@@ -63,7 +63,9 @@ impl<'de> Visitor<'de> for Scan<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let mut position = 0;
-        while let Some(()) = items.next_element_seed(Scan { path: format!("{}[{position}]", self.path), found: self.found })? {
+        while let Some(()) =
+            items.next_element_seed(Scan { path: format!("{}[{position}]", self.path), found: self.found })?
+        {
             position += 1;
         }
         Ok(())

@@ -221,7 +221,10 @@ mod tests {
             (FieldError::invalid("", json!(""), "why"), "<nil>: Invalid value: \"\": why"),
             (FieldError::too_many("spec.list", 3, 1), "spec.list: Too many: 3: must have at most 1 item"),
             (FieldError::too_long("spec.text", 5), "spec.text: Too long: may not be more than 5 bytes"),
-            (FieldError::duplicate("spec.list[1]", json!({"name": "a"})), "spec.list[1]: Duplicate value: {\"name\":\"a\"}"),
+            (
+                FieldError::duplicate("spec.list[1]", json!({"name": "a"})),
+                "spec.list[1]: Duplicate value: {\"name\":\"a\"}",
+            ),
             (
                 FieldError::not_supported("spec.mode", json!(7), &["a".into(), "b".into()]),
                 "spec.mode: Unsupported value: 7: supported values: \"a\", \"b\"",
@@ -236,9 +239,6 @@ mod tests {
         let one = FieldError::required("a", "");
         let two = FieldError::required("b", "");
         assert_eq!(FieldError::message_of_all(std::slice::from_ref(&one)), "a: Required value");
-        assert_eq!(
-            FieldError::message_of_all(&[one.clone(), two, one]),
-            "[a: Required value, b: Required value]"
-        );
+        assert_eq!(FieldError::message_of_all(&[one.clone(), two, one]), "[a: Required value, b: Required value]");
     }
 }

@@ -92,10 +92,7 @@ expression!(
     r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$"
 );
 expression!(TIME, r"^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$");
-expression!(
-    DURATION,
-    r"^[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$"
-);
+expression!(DURATION, r"^[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$");
 expression!(
     DURATION_IN_WORDS,
     r"(?i)([0-9]+)\s*(ns|nano[a-zµ]*|us|µs|micro[a-zµ]*|ms|milli[a-zµ]*|s|sec[a-zµ]*|m|min[a-zµ]*|h|hr|hour[a-zµ]*|d|day[a-zµ]*|w|wk|week[a-zµ]*)([^A-Za-zµ]|$)"
@@ -198,7 +195,9 @@ fn is_email(text: &str) -> bool {
             && text.split('.').all(|atom| {
                 !atom.is_empty()
                     && atom.chars().all(|character| {
-                        character.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(character) || !character.is_ascii()
+                        character.is_ascii_alphanumeric()
+                            || "!#$%&'*+-/=?^_`{|}~".contains(character)
+                            || !character.is_ascii()
                     })
             })
     };
@@ -224,7 +223,9 @@ fn parse_ip(text: &str) -> Option<IpAddr> {
         })
         .collect();
     match octets.as_slice() {
-        [Some(first), Some(second), Some(third), Some(fourth)] => Some(IpAddr::from([*first, *second, *third, *fourth])),
+        [Some(first), Some(second), Some(third), Some(fourth)] => {
+            Some(IpAddr::from([*first, *second, *third, *fourth]))
+        }
         _ => None,
     }
 }
@@ -250,15 +251,25 @@ fn is_mac(text: &str) -> bool {
 }
 
 fn is_isbn10(text: &str) -> bool {
-    let digits: Vec<u32> = without_spaces(text).chars().map(|digit| if digit == 'X' { 10 } else { digit.to_digit(10).unwrap_or(99) }).collect();
-    let is_form = digits.len() == 10 && digits.iter().enumerate().all(|(place, digit)| *digit < 10 || (place == 9 && *digit == 10));
+    let digits: Vec<u32> = without_spaces(text)
+        .chars()
+        .map(|digit| if digit == 'X' { 10 } else { digit.to_digit(10).unwrap_or(99) })
+        .collect();
+    let is_form = digits.len() == 10
+        && digits.iter().enumerate().all(|(place, digit)| *digit < 10 || (place == 9 && *digit == 10));
     is_form && digits.iter().zip(1..).map(|(digit, factor)| digit * factor).sum::<u32>().is_multiple_of(11)
 }
 
 fn is_isbn13(text: &str) -> bool {
     let digits: Vec<u32> = without_spaces(text).chars().map(|digit| digit.to_digit(10).unwrap_or(99)).collect();
     let is_form = digits.len() == 13 && digits.iter().all(|digit| *digit < 10);
-    is_form && digits.iter().zip([1, 3].iter().cycle()).map(|(digit, factor)| digit * factor).sum::<u32>().is_multiple_of(10)
+    is_form
+        && digits
+            .iter()
+            .zip([1, 3].iter().cycle())
+            .map(|(digit, factor)| digit * factor)
+            .sum::<u32>()
+            .is_multiple_of(10)
 }
 
 fn without_spaces(text: &str) -> String {
@@ -287,7 +298,11 @@ mod tests {
     #[test]
     fn formats_accept_what_the_server_accepts() {
         for (format, good, bad) in [
-            ("date-time", vec!["2020-01-01T00:00:00Z", "2020-01-01t00:00:00.5+01:00"], vec!["2020-01-01", "2020-01-01T25:00:00Z", "x", "2021-02-29T00:00:00Z"]),
+            (
+                "date-time",
+                vec!["2020-01-01T00:00:00Z", "2020-01-01t00:00:00.5+01:00"],
+                vec!["2020-01-01", "2020-01-01T25:00:00Z", "x", "2021-02-29T00:00:00Z"],
+            ),
             ("date", vec!["2020-02-29"], vec!["2021-02-29", "2020-1-1", "größe-0-1"]),
             ("duration", vec!["1h30m", "22 ns", "5 days", "0", "1.5s"], vec!["", "abc", "5"]),
             ("ipv4", vec!["10.0.0.1", "010.0.0.1"], vec!["10.0.0", "::1", "10.0.0.256"]),

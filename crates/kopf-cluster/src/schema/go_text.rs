@@ -28,11 +28,7 @@ pub fn quote(text: &str) -> String {
             }
             hidden if is_unprintable(hidden) => {
                 let code = hidden as u32;
-                let _ = if code > 0xffff {
-                    write!(quoted, "\\U{code:08x}")
-                } else {
-                    write!(quoted, "\\u{code:04x}")
-                };
+                let _ = if code > 0xffff { write!(quoted, "\\U{code:08x}") } else { write!(quoted, "\\u{code:04x}") };
             }
             plain => quoted.push(plain),
         }

@@ -17,14 +17,19 @@ mod prune;
 mod defaulting;
 mod formats;
 mod validate;
+mod definition;
+mod decoding;
 mod duplicates;
 #[cfg(test)]
 mod observed;
+#[cfg(test)]
+mod properties;
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+pub use definition::check_definition;
 pub use duplicates::duplicate_fields;
 pub use field_error::{FieldError, FieldErrorKind, child, index, key};
 pub use go_text::{json as go_json, plain as go_plain, quote as go_quote};
@@ -42,6 +47,8 @@ pub struct Schema {
     root: NodeId,
     /// Where the metadata of objects and of embedded objects starts, if it is known.
     metadata: Option<NodeId>,
+    /// There are rules in CEL somewhere.
+    has_rules: bool,
 }
 
 /// Why a schema cannot be compiled.
@@ -69,7 +76,7 @@ impl Schema {
         if metadata.is_some() {
             compile::append(&mut nodes, OBJECT_META, definitions)?;
         }
-        Ok(Self { nodes: Arc::new(nodes), root: 0, metadata })
+        Ok(Self::of_nodes(nodes, metadata))
     }
 
     /// The schema of a definition of an OpenAPI document: `components.schemas` of v3, or the
@@ -77,12 +84,15 @@ impl Schema {
     pub fn of_definition(name: &str, definitions: &Map<String, Value>) -> Result<Self, SchemaError> {
         let mut nodes = Vec::new();
         compile::append(&mut nodes, name, definitions)?;
-        Ok(Self { nodes: Arc::new(nodes), root: 0, metadata: None })
+        Ok(Self::of_nodes(nodes, None))
     }
 
     /// The name of the definition of a kind, by the group, version and kind that it declares.
     pub fn definition_of_kind<'a>(
-        definitions: &'a Map<String, Value>, group: &str, version: &str, kind: &str,
+        definitions: &'a Map<String, Value>,
+        group: &str,
+        version: &str,
+        kind: &str,
     ) -> Option<&'a str> {
         let is_kind = |declared: &Value| {
             let field = |name: &str| declared.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -99,7 +109,7 @@ impl Schema {
     /// A schema that accepts everything and keeps everything.
     pub fn of_anything() -> Self {
         let node = Node { preserve_unknown_fields: true, ..Node::default() };
-        Self { nodes: Arc::new(vec![node]), root: 0, metadata: None }
+        Self::of_nodes(vec![node], None)
     }
 
     /// Removes what the schema does not know: fields, and nulls where null is no value.
@@ -120,6 +130,17 @@ impl Schema {
         prune::unknown_fields(self, value)
     }
 
+    /// The same for a value that is no object of its own.
+    fn unknown_parts(&self, value: &Value) -> Vec<String> {
+        prune::unknown_parts(self, value)
+    }
+
+    /// Why an object cannot be decoded as the built-in kind that this schema is of, if so. The
+    /// server says it after "… cannot be handled as a …: ".
+    pub fn decoding_error(&self, value: &Value) -> Option<String> {
+        decoding::decoding_error(self, value)
+    }
+
     /// Everything that is wrong with an object. With its stored state at hand, what was wrong
     /// before and did not change is tolerated.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
@@ -133,7 +154,13 @@ impl Schema {
 
     /// Whether there are rules in CEL anywhere in the schema.
     pub fn has_rules(&self) -> bool {
-        self.nodes.iter().any(|node| !node.rules.is_empty())
+        self.has_rules
+    }
+
+    /// The first node is the root.
+    fn of_nodes(nodes: Vec<Node>, metadata: Option<NodeId>) -> Self {
+        let has_rules = nodes.iter().any(|node| !node.rules.is_empty());
+        Self { nodes: Arc::new(nodes), root: 0, metadata, has_rules }
     }
 
     /// Where objects of the kind start.

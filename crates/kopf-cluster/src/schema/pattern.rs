@@ -57,10 +57,17 @@ fn rewrite(source: &str) -> String {
             }
             (']', _) if in_class => {
                 // The end of a named class is not the end of the whole.
-                in_class = rewritten.ends_with(':') && rewritten.rfind("[:").is_some_and(|start| start + 2 < rewritten.len());
+                in_class =
+                    rewritten.ends_with(':') && rewritten.rfind("[:").is_some_and(|start| start + 2 < rewritten.len());
                 rewritten.push(']');
             }
-            ('{', _) if !in_class && !is_repetition(&characters[position..]) && !follows_property(&characters[..position]) => rewritten.push_str("\\{"),
+            ('{', _)
+                if !in_class
+                    && !is_repetition(&characters[position..])
+                    && !follows_property(&characters[..position]) =>
+            {
+                rewritten.push_str("\\{")
+            }
             ('}', _) if !in_class && !closes_repetition(&characters[..position]) => rewritten.push_str("\\}"),
             _ => rewritten.push(character),
         }

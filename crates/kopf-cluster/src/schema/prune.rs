@@ -11,18 +11,32 @@ use super::node::{Additional, NodeId};
 /// The fields that every object has, whether or not its schema mentions them.
 const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Removes the unknown fields of an object and returns their paths, sorted.
+/// Removes the unknown fields of an object and returns their paths, in the order of the server:
+/// as they come in built-in kinds; sorted in custom resources, after those of the metadata.
 pub fn prune(schema: &Schema, value: &mut Value) -> Vec<String> {
     let mut walk = Walk { schema, path: String::new(), unknown: Vec::new(), keeps: false };
-    walk.whole_object(value);
-    walk.unknown.sort_unstable();
-    walk.unknown
+    walk.visit(value, Some(schema.root_id()), true);
+    let mut unknown = walk.unknown;
+    if schema.node(schema.root_id()).definition.is_none() {
+        unknown.sort_by_cached_key(|path| match path.starts_with("metadata.") {
+            true => (false, String::new()),
+            false => (true, path.clone()),
+        });
+    }
+    unknown
 }
 
-/// The paths of the unknown fields, sorted, without touching the object.
+/// The paths of the unknown fields, without touching the object.
 pub fn unknown_fields(schema: &Schema, value: &Value) -> Vec<String> {
     // Unknown fields are rare: the copy is cheaper than a second walk to keep in step.
     prune(schema, &mut value.clone())
+}
+
+/// The same for a value that is no object of its own.
+pub fn unknown_parts(schema: &Schema, value: &Value) -> Vec<String> {
+    let mut walk = Walk { schema, path: String::new(), unknown: Vec::new(), keeps: false };
+    walk.visit(&mut value.clone(), Some(schema.root_id()), false);
+    walk.unknown
 }
 
 struct Walk<'a> {
@@ -36,11 +50,6 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// The root is an object with metadata, whatever its schema says.
-    fn whole_object(&mut self, value: &mut Value) {
-        self.visit(value, Some(self.schema.root_id()), true);
-    }
-
     /// `known` is absent where the schema has nothing to say about the value.
     fn visit(&mut self, value: &mut Value, known: Option<NodeId>, is_root: bool) {
         let node = known.map(|id| self.schema.node(id));
@@ -53,10 +62,16 @@ impl Walk<'_> {
                 let names: Vec<String> = fields.keys().cloned().collect();
                 let mut removed = Vec::new();
                 for name in names {
-                    if embedded && META_FIELDS.contains(&name.as_str()) {
-                        continue;
+                    let is_meta = embedded && META_FIELDS.contains(&name.as_str());
+                    let mut property = node.and_then(|node| node.properties.get(&name).copied());
+                    if is_meta {
+                        // The metadata has a schema of its own; a custom one can only restrict it.
+                        let is_built_in = node.is_some_and(|node| node.definition.is_some());
+                        property = if is_built_in { property } else { self.schema.metadata_id() };
+                        if name != "metadata" || property.is_none() {
+                            continue;
+                        }
                     }
-                    let property = node.and_then(|node| node.properties.get(&name).copied());
                     let below = property.map(Some).or_else(|| node.and_then(|node| below_additional(node.additional)));
                     match below {
                         Some(child) => {

@@ -33,7 +33,9 @@ pub fn scale(state: &Arc<State>, request: &Request, route: &ObjectRoute, verb: &
     let replace = |old: &Value| -> Result<Value, Refusal> {
         match verb {
             "update" => admit::decode(request, resource),
-            _ => Patch::read(request, resource)?.apply(resource, &scale_of(resource, old).unwrap_or_else(|_| bare(old))),
+            _ => {
+                Patch::read(request, resource)?.apply(resource, &scale_of(resource, old).unwrap_or_else(|_| bare(old)))
+            }
         }
     };
     let written = write_if_unchanged(state, resource, &place, options.dry_run, |old| {
@@ -62,9 +64,9 @@ fn scale_of(resource: &ResourceType, object: &Value) -> Result<Value, Refusal> {
         None => (".status.replicas".into(), Some(selector_text(&object["spec"]["selector"]))),
     };
     let spec_path = spec_path(resource);
-    let replicas = find(&spec_path).and_then(|value| value.as_i64()).ok_or_else(|| {
-        Refusal::internal(format!("the spec replicas field {spec_path:?} does not exist"))
-    })?;
+    let replicas = find(&spec_path)
+        .and_then(|value| value.as_i64())
+        .ok_or_else(|| Refusal::internal(format!("the spec replicas field {spec_path:?} does not exist")))?;
     scale["spec"] = match replicas {
         0 => json!({}),
         replicas => json!({"replicas": replicas}),
@@ -119,7 +121,8 @@ fn selector_text(selector: &Value) -> String {
         .collect();
     for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
         let key = expression["key"].as_str().unwrap_or_default();
-        let values: Vec<&str> = expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let values: Vec<&str> =
+            expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         terms.push(match expression["operator"].as_str().unwrap_or_default() {
             "In" => format!("{key} in ({})", values.join(",")),
             "NotIn" => format!("{key} notin ({})", values.join(",")),

@@ -37,14 +37,8 @@ pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
         if let Some(metadata) = value["metadata"].as_object_mut() {
             metadata.shift_remove("resourceVersion");
         }
-        let created = create_object(
-            state,
-            resource,
-            route.namespace.as_deref(),
-            value,
-            options.dry_run,
-            Some(&writer),
-        )?;
+        let created =
+            create_object(state, resource, route.namespace.as_deref(), value, options.dry_run, Some(&writer))?;
         return Ok(Answer::bytes(201, renderer.value(created).into()).with_warnings(warnings));
     }
     let written = write_if_unchanged(state, resource, &place, options.dry_run, |old| {

@@ -97,7 +97,11 @@ impl Vault {
     fn with_state(clock: Clock, log: Log, connect_timeout: Option<Duration>, client: Option<kube::Client>) -> Self {
         let fixed = client.is_some();
         let entries = client
-            .map(|client| Entry { session: Session { client, generation: 1, server: None }, priority: 0, expiration: None })
+            .map(|client| Entry {
+                session: Session { client, generation: 1, server: None },
+                priority: 0,
+                expiration: None,
+            })
             .into_iter()
             .collect();
         let state = State { entries, last_generation: 1, refusals: 0, fixed };

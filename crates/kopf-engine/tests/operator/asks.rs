@@ -27,7 +27,8 @@ async fn selectors_by_functions() {
 
 #[tokio::test(start_paused = true)]
 async fn filters_by_functions() {
-    let mut script = Script::new(&[json!({"id": "create_fn", "reason": "create", "labels": {"l": {"callback": true}}})]);
+    let mut script =
+        Script::new(&[json!({"id": "create_fn", "reason": "create", "labels": {"l": {"callback": true}}})]);
     script.filter = Box::new(|question| question.value == Some(json!("yes")));
     let running = start(script, |cluster| {
         for (name, label) in [("a", "yes"), ("b", "no")] {
@@ -42,11 +43,9 @@ async fn filters_by_functions() {
 
 #[tokio::test(start_paused = true)]
 async fn the_lifecycle_of_the_user_chooses() {
-    let mut script = Script::new(&[
-        json!({"id": "first_fn", "reason": "create"}),
-        json!({"id": "second_fn", "reason": "create"}),
-    ])
-    .with(|settings| settings.lifecycle = Lifecycle::Front);
+    let mut script =
+        Script::new(&[json!({"id": "first_fn", "reason": "create"}), json!({"id": "second_fn", "reason": "create"})])
+            .with(|settings| settings.lifecycle = Lifecycle::Front);
     script.choose = Box::new(|candidates| candidates.iter().map(|handler| handler.index).max().into_iter().collect());
     let running = start(script, |cluster| cluster.create("a", json!({"field": 1})));
     running.wait_for_handling("a").await;
@@ -61,8 +60,10 @@ async fn the_lifecycle_of_the_user_chooses() {
 #[derive(Clone, Default)]
 struct Database {
     old: Arc<Mutex<Option<Value>>>,
-    records: Arc<Mutex<Vec<(Arc<str>, Value)>>>,
+    records: Arc<Mutex<Records>>,
 }
+
+type Records = Vec<(Arc<str>, Value)>;
 
 impl Database {
     fn attach(&self, script: &mut Script, patch: Option<Value>) {
@@ -100,7 +101,8 @@ async fn storages_of_the_user_are_read_and_written() {
         json!({"id": "second_fn", "reason": "create"}),
         json!({"id": "update_fn", "reason": "update"}),
     ]);
-    script = script.on("create_fn", |call| if call.retry == 0 { crate::script::temporary(5.0) } else { result(json!(1)) });
+    script =
+        script.on("create_fn", |call| if call.retry == 0 { crate::script::temporary(5.0) } else { result(json!(1)) });
     database.attach(&mut script, None);
     let running = start(script, |cluster| cluster.create("a", json!({"field": 1})));
     running.expect_calls(&["create_fn(a)", "second_fn(a)", "create_fn(a)#1"]).await;

@@ -18,17 +18,25 @@ fn simple() -> Script {
 #[tokio::test(start_paused = true)]
 async fn what_is_unclear_is_found_out() {
     let change = |field: i64| {
-        Fault::after(move |store| store.merge(THINGS, "ns", "a", &json!({"metadata": {"labels": {"l": field.to_string()}}})))
+        Fault::after(move |store| {
+            store.merge(THINGS, "ns", "a", &json!({"metadata": {"labels": {"l": field.to_string()}}}))
+        })
     };
     let cases: Vec<(&str, Vec<(&str, Fault)>)> = vec![
         ("the finalizer is added, but who knows", vec![("json a", Fault::Done(504))]),
         ("the finalizer is not added, who knows", vec![("json a", Fault::Refused(504, "timeout"))]),
-        ("it is unclear, and the look at it is, too", vec![("json a", Fault::Done(504)), ("merge a", Fault::Done(504))]),
+        (
+            "it is unclear, and the look at it is, too",
+            vec![("json a", Fault::Done(504)), ("merge a", Fault::Done(504))],
+        ),
         ("the connection breaks at the finalizer", vec![("json a", Fault::Broken)]),
         ("the finalizer is answered late", vec![("json a", Fault::Slow(Duration::from_secs(20)))]),
         ("the finalizer is never answered", vec![("json a", Fault::Silence)]),
         ("the version has changed", vec![("json a", change(1))]),
-        ("the version changes again and again", vec![("json a", change(1)), ("json a", change(2)), ("json a", change(3))]),
+        (
+            "the version changes again and again",
+            vec![("json a", change(1)), ("json a", change(2)), ("json a", change(3))],
+        ),
         ("the finalizer is answered by a conflict", vec![("json a", Fault::Refused(409, "conflict"))]),
         ("the result is stored, but who knows", vec![("merge a/status", Fault::Done(504))]),
         ("the result is not stored, who knows", vec![("merge a/status", Fault::Refused(500, "oops"))]),
@@ -146,7 +154,10 @@ async fn without_the_permission_to_patch_the_object_is_throttled_and_handled_lat
     running.expect_calls(&["create_fn(a)"; 4]).await;
     let errors: Vec<_> = running.script.logged(Level::Error);
     let delays: Vec<_> = errors.iter().map(|text| text.split(" due").next().unwrap()).collect();
-    assert_eq!(delays, ["[a] Throttling for 1 seconds", "[a] Throttling for 1 seconds", "[a] Throttling for 2 seconds"]);
+    assert_eq!(
+        delays,
+        ["[a] Throttling for 1 seconds", "[a] Throttling for 1 seconds", "[a] Throttling for 2 seconds"]
+    );
     let over = "[a] Throttling is over. Switching back to normal operations.".to_owned();
     assert!(running.script.logged(Level::Info).contains(&over));
 }
@@ -188,7 +199,8 @@ async fn another_object_under_the_same_name_is_left_alone() {
         let seen: Vec<_> = running.script.seen().calls.iter().map(|call| call.body.spec()["field"].clone()).collect();
         let expected: &[i64] = if label == "json a" { &[2] } else { &[1, 2] };
         assert_eq!(seen, expected, "{label}\n{}", running.story());
-        let uids: Vec<_> = running.cluster.patches("a").iter().map(|(_, body)| body["metadata"]["uid"].clone()).collect();
+        let uids: Vec<_> =
+            running.cluster.patches("a").iter().map(|(_, body)| body["metadata"]["uid"].clone()).collect();
         assert!(!uids[uids.len() - 1].is_null(), "{uids:?}");
         if label == "merge a/status" {
             assert_eq!(running.cluster.field("a", "/status/create_fn"), 2);
@@ -249,6 +261,7 @@ async fn an_object_that_changes_all_the_time_does_not_spin() {
     running.wait_for_handling("a").await;
     running.expect_calls(&["create_fn(a)"]).await;
     let errors = running.script.logged(Level::Error);
-    let text = "[a] Throttling for 1 seconds due to an unexpected error: the object changes faster than it can be patched";
+    let text =
+        "[a] Throttling for 1 seconds due to an unexpected error: the object changes faster than it can be patched";
     assert_eq!(errors, [text]);
 }

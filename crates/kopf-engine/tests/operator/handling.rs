@@ -170,10 +170,8 @@ async fn resuming_is_for_what_was_listed_at_the_start() {
 #[tokio::test(start_paused = true)]
 async fn an_update_during_the_handling_is_handled_next_and_once() {
     let hold = crate::script::Hold::new();
-    let script = Script::new(&[
-        json!({"id": "create_fn", "reason": "create"}),
-        json!({"id": "update_fn", "reason": "update"}),
-    ]);
+    let script =
+        Script::new(&[json!({"id": "create_fn", "reason": "create"}), json!({"id": "update_fn", "reason": "update"})]);
     let running = start(script.held("create_fn", &hold), |_| {});
     running.cluster.create("a", json!({"field": 1}));
     running.wait_for_calls(1).await;

@@ -82,7 +82,8 @@ async fn namespaces_appear_and_disappear() {
     assert!(calls.iter().all(|call| call.starts_with("create_fn(early)") || call.starts_with("create_fn(late)")));
 
     running.cluster.change(|store| store.create(NAMESPACES, "", json!({"metadata": {"name": "app-1"}})));
-    let after = |running: &crate::running::Running| running.script.calls().iter().any(|call| call == "create_fn(after)");
+    let after =
+        |running: &crate::running::Running| running.script.calls().iter().any(|call| call == "create_fn(after)");
     running.wait("the namespace is served again", after).await;
     running.finish().await.unwrap();
 }

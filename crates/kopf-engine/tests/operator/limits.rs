@@ -20,12 +20,8 @@ const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 /// Settings and declarations, and how many calls of `create_fn` are then under way at once.
 #[tokio::test(start_paused = true)]
 async fn calls_at_the_same_time_are_limited() {
-    let cases: [(Option<usize>, Value, usize); 4] = [
-        (None, json!(null), 8),
-        (Some(3), json!(null), 3),
-        (None, json!(2), 2),
-        (Some(1), json!(5), 1),
-    ];
+    let cases: [(Option<usize>, Value, usize); 4] =
+        [(None, json!(null), 8), (Some(3), json!(null), 3), (None, json!(2), 2), (Some(1), json!(5), 1)];
     for (workers, concurrency, expected) in cases {
         let hold = Hold::new();
         let script = Script::new(&[json!({"id": "create_fn", "reason": "create", "concurrency": concurrency})]);

@@ -13,7 +13,8 @@ use crate::script::{Hold, Script, permanent, result, temporary};
 use crate::wire::Wire;
 
 fn activities() -> Vec<Value> {
-    let activity = |name: &str| json!({"id": format!("{name}_fn"), "kind": "activity", "activity": name, "selector": null});
+    let activity =
+        |name: &str| json!({"id": format!("{name}_fn"), "kind": "activity", "activity": name, "selector": null});
     ["startup", "cleanup", "authentication"].map(activity).to_vec()
 }
 
@@ -84,10 +85,15 @@ async fn a_failed_cleanup_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bad_pattern_of_namespaces_is_told() {
-    let running = start_with(creations(), &[], |_| {}, |options| {
-        options.clusterwide = false;
-        options.namespace_expressions = vec!["(".to_owned()];
-    });
+    let running = start_with(
+        creations(),
+        &[],
+        |_| {},
+        |options| {
+            options.clusterwide = false;
+            options.namespace_expressions = vec!["(".to_owned()];
+        },
+    );
     let error = running.end().await.unwrap_err();
     assert!(error.to_string().starts_with("the configuration cannot be used: the namespace pattern (: "), "{error}");
 }
@@ -97,15 +103,16 @@ async fn a_bad_pattern_of_namespaces_is_told() {
 async fn a_stop_takes_bounded_time() {
     let cases = [("a handler that ends in time", Some(1.0), 1.0), ("a handler that never ends", None, 7.0)];
     for (what, duration, expected) in cases {
-        let script = creations().with(|settings| settings.queueing.exit_timeout = 7.0).on_async("create_fn", move |_| {
-            Box::pin(async move {
-                match duration {
-                    Some(seconds) => tokio::time::sleep(Duration::from_secs_f64(10.0 + seconds)).await,
-                    None => std::future::pending().await,
-                }
-                result(json!("done"))
-            })
-        });
+        let script =
+            creations().with(|settings| settings.queueing.exit_timeout = 7.0).on_async("create_fn", move |_| {
+                Box::pin(async move {
+                    match duration {
+                        Some(seconds) => tokio::time::sleep(Duration::from_secs_f64(10.0 + seconds)).await,
+                        None => std::future::pending().await,
+                    }
+                    result(json!("done"))
+                })
+            });
         let running = start(script, |cluster| {
             cluster.create("a", json!({"field": 1}));
         });

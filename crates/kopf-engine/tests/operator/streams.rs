@@ -131,7 +131,8 @@ async fn of_many_changes_the_newest_wins() {
 #[tokio::test(start_paused = true)]
 async fn spies_see_all_events_in_order_and_change_handlers_only_the_newest() {
     let hold = Hold::new();
-    let script = Script::new(&[json!({"id": "event_fn", "kind": "watching"}), json!({"id": "create_fn", "reason": "create"})]);
+    let script =
+        Script::new(&[json!({"id": "event_fn", "kind": "watching"}), json!({"id": "create_fn", "reason": "create"})]);
     let script = script.held("create_fn", &hold);
     let running = start(script, |cluster| cluster.create("a", json!({"field": 0})));
     running.wait_for_calls(2).await;
@@ -142,7 +143,9 @@ async fn spies_see_all_events_in_order_and_change_handlers_only_the_newest() {
     running.wait_for_handling("a").await;
     running.pass(5).await;
     running.cluster.delete("a");
-    running.wait("the last event", |running| running.script.seen().calls.iter().any(|call| call.event == Some("DELETED"))).await;
+    running
+        .wait("the last event", |running| running.script.seen().calls.iter().any(|call| call.event == Some("DELETED")))
+        .await;
     running.pass(5).await;
     let seen = running.script.seen();
     let events = |call: &crate::script::Call| format!("{} {}", call.event.unwrap_or("-"), call.body.spec()["field"]);
@@ -194,7 +197,11 @@ async fn a_patch_of_a_spy_hides_no_change() {
     // The first echo of our own patch is answered by a patch.
     let script = script.on("event_fn", |call| {
         let is_echo = !call.body.annotations().is_empty();
-        if is_echo && call.body.labels().is_empty() { patch(json!({"metadata": {"labels": {"l": "1"}}})) } else { done() }
+        if is_echo && call.body.labels().is_empty() {
+            patch(json!({"metadata": {"labels": {"l": "1"}}}))
+        } else {
+            done()
+        }
     });
     let running = start(script, |cluster| {
         cluster.create("a", json!({"field": 0}));

@@ -176,7 +176,9 @@ fn each_conflict((owner, fields): (Owner, FieldSet)) -> Vec<Conflict> {
 /// Removes what the applier applied last time, does not apply now, and nobody else owns.
 fn without_abandoned(write: &Write<'_>, merged: Value, owners: &Owners, last: &Owned) -> Value {
     let versions = write.versions;
-    let Some((schema, merged_then)) = versions.schema(&last.api_version).zip(versions.convert(&merged, &last.api_version)) else {
+    let Some((schema, merged_then)) =
+        versions.schema(&last.api_version).zip(versions.convert(&merged, &last.api_version))
+    else {
         return merged;
     };
     let shape = Shape::new(&schema);
@@ -198,7 +200,12 @@ fn without_abandoned(write: &Write<'_>, merged: Value, owners: &Owners, last: &O
 
 /// Restores the removed fields that somebody owns in this version.
 fn add_back_owned(
-    versions: &dyn Versions, merged: &Value, pruned: &Value, version: &str, back_to: &str, owners: &Owners,
+    versions: &dyn Versions,
+    merged: &Value,
+    pruned: &Value,
+    version: &str,
+    back_to: &str,
+    owners: &Owners,
 ) -> Option<Value> {
     let schema = versions.schema(version)?;
     let shape = Shape::new(&schema);
@@ -220,7 +227,8 @@ fn unchanged_since_last_applied(write: &Write<'_>, live: &Value) -> Option<Vec<S
         return None;
     }
     let changes = compare(&shape, &last, live);
-    let unchanged = fields_of(&shape, &last).difference(&changes.modified).difference(&changes.added).difference(&changes.removed);
+    let unchanged =
+        fields_of(&shape, &last).difference(&changes.modified).difference(&changes.added).difference(&changes.removed);
     Some(unchanged.paths().iter().map(|path| path_text(path)).collect())
 }
 
@@ -229,7 +237,8 @@ fn renew_last_applied(write: &Write<'_>, config: &Value, applied: &mut Value) {
     if write.manager != "kubectl" {
         return;
     }
-    let Some(annotation) = applied.pointer_mut(LAST_APPLIED).filter(|annotation| annotation.as_str().is_some_and(|text| !text.is_empty()))
+    let Some(annotation) =
+        applied.pointer_mut(LAST_APPLIED).filter(|annotation| annotation.as_str().is_some_and(|text| !text.is_empty()))
     else {
         return;
     };

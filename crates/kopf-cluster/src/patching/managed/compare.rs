@@ -122,7 +122,8 @@ impl Walk<'_> {
             items.iter().find(|(other, _)| other == element).map(|(_, same)| same.clone()).unwrap_or_default()
         };
         let mut elements: Vec<PathElement> = old.iter().map(|(element, _)| element.clone()).collect();
-        elements.extend(new.iter().map(|(element, _)| element.clone()).filter(|element| find(&old, element).is_empty()));
+        elements
+            .extend(new.iter().map(|(element, _)| element.clone()).filter(|element| find(&old, element).is_empty()));
         let items_place = self.shape.item(place);
         for element in elements {
             let (before, after) = (find(&old, &element), find(&new, &element));

@@ -127,13 +127,15 @@ impl FieldSet {
     /// The members that are neither in the other set nor below one of its members.
     pub fn outside_of(&self, other: &Self) -> Self {
         let members = self.members.difference(&other.members).cloned().collect();
-        let rest = self.children.iter().filter(|(element, _)| !other.members.contains(*element)).filter_map(|(element, child)| {
-            let rest = match other.children.get(element) {
-                Some(other) => child.outside_of(other),
-                None => child.clone(),
-            };
-            (!rest.is_empty()).then(|| (element.clone(), rest))
-        });
+        let rest = self.children.iter().filter(|(element, _)| !other.members.contains(*element)).filter_map(
+            |(element, child)| {
+                let rest = match other.children.get(element) {
+                    Some(other) => child.outside_of(other),
+                    None => child.clone(),
+                };
+                (!rest.is_empty()).then(|| (element.clone(), rest))
+            },
+        );
         Self { members, children: rest.collect() }
     }
 

@@ -124,7 +124,10 @@ fn owners_before(write: &Write<'_>, old: Option<&Value>, new: &Value) -> Owners 
     }
     let brought = new.pointer("/metadata/managedFields").filter(|brought| !brought.is_null());
     // An empty list of a custom resource is dropped on decoding, before anybody sees it.
-    let is_custom = write.versions.schema(write.api_version).is_none_or(|schema| schema.node(schema.root_id()).definition.is_none());
+    let is_custom = write
+        .versions
+        .schema(write.api_version)
+        .is_none_or(|schema| schema.node(schema.root_id()).definition.is_none());
     let is_reset = match brought.and_then(Value::as_array).map(Vec::as_slice) {
         Some([]) => !is_custom,
         Some([only]) => only.as_object().is_some_and(|entry| entry.is_empty()),
@@ -141,7 +144,12 @@ fn owners_before(write: &Write<'_>, old: Option<&Value>, new: &Value) -> Owners 
 
 /// Notes the differences of two states under a name, and takes them from all others.
 fn record_in(
-    write: &Write<'_>, old: Option<&Value>, new: &Value, operation: Operation, manager: &str, owners: &mut Owners,
+    write: &Write<'_>,
+    old: Option<&Value>,
+    new: &Value,
+    operation: Operation,
+    manager: &str,
+    owners: &mut Owners,
 ) {
     let Some(schema) = write.versions.schema(write.api_version) else { return };
     let shape = Shape::new(&schema);
@@ -170,7 +178,13 @@ fn record_in(
 /// Takes the changed fields from all owners but one. Without force, fields that others own are
 /// conflicts, and nothing is taken.
 fn take_from_others(
-    write: &Write<'_>, old: &Value, new: &Value, changes: &Comparison, owners: &mut Owners, writer: Option<&Owner>, force: bool,
+    write: &Write<'_>,
+    old: &Value,
+    new: &Value,
+    changes: &Comparison,
+    owners: &mut Owners,
+    writer: Option<&Owner>,
+    force: bool,
 ) -> Result<(), Vec<(Owner, FieldSet)>> {
     let mut by_version = vec![(write.api_version.to_owned(), Some(changes.outside_of(write.ignored)))];
     let mut conflicts = Vec::new();

@@ -87,7 +87,12 @@ pub fn read(managed_fields: Option<&Value>) -> Result<Owners, String> {
         match text("fieldsType").as_str() {
             "FieldsV1" => {}
             "" => return Err(format!("missing fieldsType in managed fields entry {position}")),
-            other => return Err(format!("invalid fieldsType {} in managed fields entry {position}", crate::schema::go_quote(other))),
+            other => {
+                return Err(format!(
+                    "invalid fieldsType {} in managed fields entry {position}",
+                    crate::schema::go_quote(other)
+                ));
+            }
         }
         let owner = Owner {
             manager: text("manager"),
@@ -143,7 +148,8 @@ pub fn write(object: &mut Value, owners: &Owners) {
 
 /// Joins the oldest writers into one, if there are too many.
 pub fn limit(owners: &mut Owners) {
-    let mut updaters: Vec<Owner> = owners.keys().filter(|owner| owner.operation == Operation::Update).cloned().collect();
+    let mut updaters: Vec<Owner> =
+        owners.keys().filter(|owner| owner.operation == Operation::Update).cloned().collect();
     let mut count = updaters.len();
     updaters.sort_by(|left, right| {
         let time = |owner: &Owner| owners.get(owner).and_then(|owned| owned.time.clone());

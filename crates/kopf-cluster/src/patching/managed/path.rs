@@ -25,8 +25,10 @@ impl PathElement {
         match self {
             Self::Field(name) => format!("f:{name}"),
             Self::Key(keys) => {
-                let fields: Vec<String> =
-                    keys.iter().map(|(name, value)| format!("{}:{}", go_json(&name.as_str().into()), go_json(value))).collect();
+                let fields: Vec<String> = keys
+                    .iter()
+                    .map(|(name, value)| format!("{}:{}", go_json(&name.as_str().into()), go_json(value)))
+                    .collect();
                 format!("k:{{{}}}", fields.join(","))
             }
             Self::Value(value) => format!("v:{}", go_json(value)),
@@ -69,7 +71,8 @@ impl std::fmt::Display for PathElement {
         match self {
             Self::Field(name) => write!(formatter, ".{name}"),
             Self::Key(keys) => {
-                let fields: Vec<String> = keys.iter().map(|(name, value)| format!("{name}={}", value_text(value))).collect();
+                let fields: Vec<String> =
+                    keys.iter().map(|(name, value)| format!("{name}={}", value_text(value))).collect();
                 write!(formatter, "[{}]", fields.join(","))
             }
             Self::Value(value) => write!(formatter, "[={}]", value_text(value)),
@@ -143,7 +146,8 @@ pub fn compare_values(left: &Value, right: &Value) -> Ordering {
         }
         (Value::Object(left), Value::Object(right)) => {
             let sorted = |fields: &serde_json::Map<String, Value>| {
-                let mut entries: Vec<(String, Value)> = fields.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+                let mut entries: Vec<(String, Value)> =
+                    fields.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
                 entries.sort_by(|left, right| left.0.cmp(&right.0));
                 entries
             };

@@ -114,10 +114,11 @@ impl<'a> Shape<'a> {
     /// Where objects start.
     pub fn root(&self) -> Place {
         let id = self.schema.root_id();
-        let is_custom = self.schema.metadata_id().is_some();
-        match self.schema.node(id) {
-            node if node.definition.is_none() && node.value_type.is_none() && node.properties.is_empty() => Place::Deduced,
-            node => Place::Known { id, is_open: node.preserve_unknown_fields, is_object: is_custom },
+        let node = self.schema.node(id);
+        let is_custom = node.definition.is_none();
+        match is_custom && node.value_type.is_none() && node.properties.is_empty() {
+            true => Place::Deduced,
+            false => Place::Known { id, is_open: node.preserve_unknown_fields, is_object: is_custom },
         }
     }
 
@@ -138,12 +139,11 @@ impl<'a> Shape<'a> {
             return (if place == Place::Deduced { Place::Deduced } else { Place::Untyped }, false);
         };
         let node = self.schema.node(id);
-        if let (true, Some(metadata)) = (is_object, self.schema.metadata_id()) {
-            match name {
-                "apiVersion" | "kind" => return (Place::Text, true),
-                "metadata" => return (Place::Known { id: metadata, is_open: false, is_object: false }, true),
-                _ => {}
-            }
+        match (is_object, name, self.schema.metadata_id()) {
+            (true, "apiVersion" | "kind", _) => return (Place::Text, true),
+            (true, "metadata", Some(id)) => return (Place::Known { id, is_open: false, is_object: false }, true),
+            (true, "metadata", None) => return (Place::Deduced, true),
+            _ => {}
         }
         if node.definition.as_deref() == Some(RAW_EXTENSION) {
             return (Place::Untyped, false);

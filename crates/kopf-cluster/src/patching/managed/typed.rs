@@ -35,7 +35,8 @@ fn collect(shape: &Shape<'_>, place: Place, value: &Value, path: &mut Vec<PathEl
         (Some(Sort::List), _) if atom.list == Some(List::Atomic) => set.insert(path),
         (Some(Sort::List), Value::Array(items)) => {
             let Some(list) = &atom.list else { return };
-            let elements: Vec<PathElement> = items.iter().filter_map(|item| shape.element(place, list, item).ok()).collect();
+            let elements: Vec<PathElement> =
+                items.iter().filter_map(|item| shape.element(place, list, item).ok()).collect();
             for (item, element) in items.iter().zip(&elements) {
                 let is_repeated = elements.iter().filter(|other| *other == element).count() > 1;
                 path.push(element.clone());
@@ -58,7 +59,14 @@ pub fn misfits(shape: &Shape<'_>, value: &Value, allows_repetitions: bool) -> Ve
     found
 }
 
-fn check(shape: &Shape<'_>, place: Place, value: &Value, allows_repetitions: bool, path: &str, found: &mut Vec<String>) {
+fn check(
+    shape: &Shape<'_>,
+    place: Place,
+    value: &Value,
+    allows_repetitions: bool,
+    path: &str,
+    found: &mut Vec<String>,
+) {
     let atom = shape.atom(place);
     let complaint = |text: String| if path.is_empty() { text } else { format!("{path}: {text}") };
     match (atom.sort_of(Some(value)), value) {
@@ -107,10 +115,14 @@ fn check(shape: &Shape<'_>, place: Place, value: &Value, allows_repetitions: boo
 
 fn misfit_of_scalar(scalar: Scalar, value: &Value) -> Option<String> {
     match (scalar, value) {
-        (Scalar::Numeric, Value::Number(_)) | (Scalar::Text, Value::String(_)) | (Scalar::Boolean, Value::Bool(_)) => None,
+        (Scalar::Numeric, Value::Number(_)) | (Scalar::Text, Value::String(_)) | (Scalar::Boolean, Value::Bool(_)) => {
+            None
+        }
         (Scalar::Any, Value::Number(_) | Value::String(_) | Value::Bool(_)) => None,
         (Scalar::Numeric, other) => Some(format!("expected numeric (int or float), got {}", go_type(other))),
-        (Scalar::Text, other) => Some(format!("expected string, got &value.valueUnstructured{{Value:{}}}", go_syntax(other))),
+        (Scalar::Text, other) => {
+            Some(format!("expected string, got &value.valueUnstructured{{Value:{}}}", go_syntax(other)))
+        }
         (Scalar::Boolean, other) => Some(format!("expected boolean, got &{{{}}}", go_plain(other))),
         (Scalar::Any, other) => Some(format!("expected any scalar, got &{{{}}}", go_plain(other))),
     }
@@ -133,10 +145,14 @@ fn go_syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
         Value::String(text) => crate::schema::go_quote(text),
-        Value::Array(items) => format!("[]interface {{}}{{{}}}", items.iter().map(go_syntax).collect::<Vec<_>>().join(", ")),
+        Value::Array(items) => {
+            format!("[]interface {{}}{{{}}}", items.iter().map(go_syntax).collect::<Vec<_>>().join(", "))
+        }
         Value::Object(fields) => {
-            let mut entries: Vec<String> =
-                fields.iter().map(|(name, field)| format!("{}:{}", crate::schema::go_quote(name), go_syntax(field))).collect();
+            let mut entries: Vec<String> = fields
+                .iter()
+                .map(|(name, field)| format!("{}:{}", crate::schema::go_quote(name), go_syntax(field)))
+                .collect();
             entries.sort_unstable();
             format!("map[string]interface {{}}{{{}}}", entries.join(", "))
         }

@@ -13,18 +13,45 @@ use crate::schema::node::{Additional, Node, NodeId, ValueType};
 
 /// Words that cannot be names in expressions as they are.
 const RESERVED: [&str; 21] = [
-    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let",
-    "loop", "package", "namespace", "return", "var", "void", "while",
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
 ];
 
 /// Converts a value; of whole objects, only the type and the name are seen beside the schema.
-pub fn convert(schema: &Schema, functions: &Context<'_>, id: Option<NodeId>, value: &Value, is_object: bool) -> CelValue {
+pub fn convert(
+    schema: &Schema,
+    functions: &Context<'_>,
+    id: Option<NodeId>,
+    value: &Value,
+    is_object: bool,
+) -> CelValue {
     let node = id.map(|id| schema.node(id));
     match value {
         Value::Null => CelValue::Null,
         Value::Bool(flag) => CelValue::Bool(*flag),
         Value::Number(number) => match number.as_i64() {
-            Some(integer) if node.is_none_or(|node| node.value_type != Some(ValueType::Number)) => CelValue::Int(integer),
+            Some(integer) if node.is_none_or(|node| node.value_type != Some(ValueType::Number)) => {
+                CelValue::Int(integer)
+            }
             _ => CelValue::Float(number.as_f64().unwrap_or_default()),
         },
         Value::String(text) => convert_text(functions, node, text),
@@ -35,7 +62,8 @@ pub fn convert(schema: &Schema, functions: &Context<'_>, id: Option<NodeId>, val
             CelValue::List(Arc::new(converted.collect()))
         }
         Value::Object(fields) => {
-            let is_mapping = node.is_none_or(|node| !matches!(node.additional, Additional::Unspecified | Additional::Nothing));
+            let is_mapping =
+                node.is_none_or(|node| !matches!(node.additional, Additional::Unspecified | Additional::Nothing));
             let mut converted = HashMap::with_capacity(fields.len());
             for (name, field) in fields {
                 let below = node.and_then(|node| field_node(node, name));
@@ -43,7 +71,9 @@ pub fn convert(schema: &Schema, functions: &Context<'_>, id: Option<NodeId>, val
                 let seen = match (is_meta, below) {
                     (true, _) if name == "metadata" => names_of(field),
                     (true, _) => convert(schema, functions, None, field, false),
-                    (false, Some(below)) => convert(schema, functions, Some(below), field, schema.node(below).embedded_resource),
+                    (false, Some(below)) => {
+                        convert(schema, functions, Some(below), field, schema.node(below).embedded_resource)
+                    }
                     (false, None) if is_mapping => convert(schema, functions, None, field, false),
                     (false, None) => continue,
                 };

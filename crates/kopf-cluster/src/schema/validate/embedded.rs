@@ -60,7 +60,9 @@ fn flaw_of_kind(text: &str) -> Option<String> {
         flaws.push("must be no more than 63 bytes".to_owned());
     }
     let is_label = lower.starts_with(|first: char| first.is_ascii_lowercase())
-        && lower.chars().all(|character| character.is_ascii_lowercase() || character.is_ascii_digit() || character == '-')
+        && lower
+            .chars()
+            .all(|character| character.is_ascii_lowercase() || character.is_ascii_digit() || character == '-')
         && !lower.ends_with('-');
     if !is_label {
         flaws.push(

@@ -50,6 +50,11 @@ pub fn validate(schema: &Schema, new: &Value, old: Option<&Value>, part: Part) -
     errors
 }
 
+/// All complaints about a value that is no object of its own, such as a default.
+pub fn validate_part(schema: &Schema, value: &Value, path: &str) -> Vec<FieldError> {
+    walk::check(schema, schema.root_id(), value, None, path)
+}
+
 const RULES_NOT_CHECKED: &str = "some validation rules were not checked because the object was invalid; \
      correct the existing errors to complete validation";
 

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
+use kube_cel::KubeCelExt;
 use kube_cel::cel::objects::OptionalValue;
 use kube_cel::cel::{Context, ExecutionError, Value as CelValue};
-use kube_cel::KubeCelExt;
 use serde_json::Value;
 
 use super::cel_values;
@@ -22,11 +22,37 @@ const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 
 /// All complaints of the rules of a schema.
 pub fn check(schema: &Schema, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let functions = Context::default().with_all();
+    let functions = functions();
     let mut walk = Walk { schema, functions: &functions, errors: Vec::new() };
     let root = schema.root_id();
     walk.visit(root, new, old, Before { same_place: old, parent: None }, "", true);
     walk.errors
+}
+
+/// All that rules may call: the language, its extensions for this API, and the names of types,
+/// which are texts here and compare as well.
+fn functions() -> Context<'static> {
+    let mut context = Context::default().with_all();
+    context.add_function("type", |value: CelValue| Arc::new(type_of(&value).to_owned()));
+    for name in ["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type"] {
+        context.add_variable_from_value(name, name.to_owned());
+    }
+    context
+}
+
+fn type_of(value: &CelValue) -> &'static str {
+    match value {
+        CelValue::Int(_) => "int",
+        CelValue::UInt(_) => "uint",
+        CelValue::Float(_) => "double",
+        CelValue::Bool(_) => "bool",
+        CelValue::String(_) => "string",
+        CelValue::Bytes(_) => "bytes",
+        CelValue::List(_) => "list",
+        CelValue::Map(_) => "map",
+        CelValue::Null => "null_type",
+        _ => "dyn",
+    }
 }
 
 /// What was there before, as far as changes can be told.
@@ -66,7 +92,14 @@ impl Walk<'_> {
                     let old_item = old.and_then(|old| unchanged::old_item(schema, node, old, item));
                     let same_place = before.same_place.and_then(|old| unchanged::old_item(schema, node, old, item));
                     let below_path = field_error::index(path, position);
-                    self.visit(below, item, old_item, Before { same_place, parent }, &below_path, schema.node(below).embedded_resource);
+                    self.visit(
+                        below,
+                        item,
+                        old_item,
+                        Before { same_place, parent },
+                        &below_path,
+                        schema.node(below).embedded_resource,
+                    );
                 }
             }
             Value::Object(fields) => {
@@ -79,7 +112,14 @@ impl Walk<'_> {
                     };
                     let old_field = old.filter(|_| is_correlatable).and_then(|old| old.get(name));
                     let same_place = before.same_place.and_then(|old| old.get(name));
-                    self.visit(below, field, old_field, Before { same_place, parent }, &below_path, schema.node(below).embedded_resource);
+                    self.visit(
+                        below,
+                        field,
+                        old_field,
+                        Before { same_place, parent },
+                        &below_path,
+                        schema.node(below).embedded_resource,
+                    );
                 }
             }
             _ => {}
@@ -88,7 +128,14 @@ impl Walk<'_> {
 
     #[expect(clippy::too_many_arguments, reason = "one value with all that is known about it")]
     fn rules(
-        &mut self, id: NodeId, node: &Node, new: &Value, old: Option<&Value>, before: Before<'_>, path: &str, is_object: bool,
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        new: &Value,
+        old: Option<&Value>,
+        before: Before<'_>,
+        path: &str,
+        is_object: bool,
     ) {
         let convert = |value: &Value| cel_values::convert(self.schema, self.functions, Some(id), value, is_object);
         let (this, that) = (convert(new), old.map(convert));
@@ -132,10 +179,10 @@ impl Walk<'_> {
             Ok(CelValue::String(text)) => Some(text.trim().to_owned()),
             _ => None,
         });
-        let usable = evaluated.filter(|text| !text.is_empty() && !text.contains('\n') && text.len() <= MAX_MESSAGE_BYTES);
-        let detail = usable
-            .or_else(|| rule.message.clone())
-            .unwrap_or_else(|| format!("failed rule: {}", rule.source.trim()));
+        let usable =
+            evaluated.filter(|text| !text.is_empty() && !text.contains('\n') && text.len() <= MAX_MESSAGE_BYTES);
+        let detail =
+            usable.or_else(|| rule.message.clone()).unwrap_or_else(|| format!("failed rule: {}", rule.source.trim()));
         let field = match rule.field_path.as_deref().map(|field| normalised(field, node)) {
             Some(below) => field_error::child(path, &below),
             None => path.to_owned(),

@@ -22,13 +22,13 @@ pub fn check_type(node: &Node, value: &Value, path: &str) -> Option<FieldError> 
         false => node.value_type == Some(value_type),
     };
     let is_whole_float = actual == ValueType::Number && value.as_f64().is_some_and(is_whole);
-    let is_number_enough = (is_whole_float && accepts(ValueType::Integer))
-        || (actual == ValueType::Integer && accepts(ValueType::Number));
+    let is_number_enough =
+        (is_whole_float && accepts(ValueType::Integer)) || (actual == ValueType::Integer && accepts(ValueType::Number));
     let format = node.checks.as_deref().and_then(|checks| checks.format.as_deref());
     if let Some(format) = format {
         let is_text_or_list = matches!(value, Value::String(_) | Value::Array(_));
         let is_numeric = accepts(ValueType::Number) || accepts(ValueType::Integer);
-        if !is_text_or_list && !(accepts(actual) || actual_format == format || is_number_enough) {
+        if !(is_text_or_list || accepts(actual) || actual_format == format || is_number_enough) {
             return Some(wrong_type(path, format, actual_format));
         }
         // The server leaves texts to the check of the format, and does not look at lists at all.
@@ -153,13 +153,23 @@ pub fn check_number(node: &Node, number: &Number, path: &str) -> Vec<FieldError>
     }
     if let Some(minimum) = checks.minimum {
         let unfit = range.check(go_text::float_in_digits(minimum), "Minimum boundary", path);
-        let bound = Bound { limit: minimum, is_exclusive: checks.exclusive_minimum, is_lower: true, is_native: unfit.is_none() };
+        let bound = Bound {
+            limit: minimum,
+            is_exclusive: checks.exclusive_minimum,
+            is_lower: true,
+            is_native: unfit.is_none(),
+        };
         errors.extend(unfit);
         errors.extend(bound.check(number, path));
     }
     if let Some(maximum) = checks.maximum {
         let unfit = range.check(go_text::float_in_digits(maximum), "Maximum boundary", path);
-        let bound = Bound { limit: maximum, is_exclusive: checks.exclusive_maximum, is_lower: false, is_native: unfit.is_none() };
+        let bound = Bound {
+            limit: maximum,
+            is_exclusive: checks.exclusive_maximum,
+            is_lower: false,
+            is_native: unfit.is_none(),
+        };
         errors.extend(unfit);
         errors.extend(bound.check(number, path));
     }
@@ -182,7 +192,9 @@ struct NumberRange<'a> {
 impl<'a> NumberRange<'a> {
     fn of(node: &Node, checks: &'a Checks) -> Self {
         let is_plain = !node.int_or_string;
-        let value_type = node.value_type.filter(|value_type| is_plain && matches!(value_type, ValueType::Integer | ValueType::Number));
+        let value_type = node
+            .value_type
+            .filter(|value_type| is_plain && matches!(value_type, ValueType::Integer | ValueType::Number));
         Self { value_type, format: checks.format.as_deref().filter(|_| value_type.is_some()) }
     }
 

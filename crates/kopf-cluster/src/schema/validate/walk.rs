@@ -225,7 +225,9 @@ impl Walk<'_> {
         match valid {
             1 => outcome.merge(first_valid.unwrap_or_default()),
             0 => {
-                outcome.add(self.general(format!("{quoted} must validate one and only one schema (oneOf). Found none valid")));
+                outcome.add(
+                    self.general(format!("{quoted} must validate one and only one schema (oneOf). Found none valid")),
+                );
                 outcome.merge(best_failure.unwrap_or_default());
             }
             many => outcome.add(self.general(format!(

@@ -261,7 +261,8 @@ impl Store {
         let status = subresources
             .iter()
             .map(|name| json!({"name": format!("things/{name}"), "kind": "Thing", "namespaced": true, "verbs": VERBS}));
-        let thing = json!({"name": "things", "singularName": "thing", "kind": "Thing", "namespaced": true, "verbs": VERBS});
+        let thing =
+            json!({"name": "things", "singularName": "thing", "kind": "Thing", "namespaced": true, "verbs": VERBS});
         match path {
             "/api" => Ok(json!({"kind": "APIGroupDiscoveryList", "items": []})),
             "/apis" if self.served => Ok(json!({"kind": "APIGroupDiscoveryList", "items": [group]})),

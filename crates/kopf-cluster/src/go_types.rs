@@ -1,0 +1,160 @@
+//! Values of wrong types in objects of built-in kinds, in the words of the server.
+//!
+//! A real server decodes built-in kinds into structs and tells the field and the type that did
+//! not fit. `admit.rs` asks here before anything else is done with an object.
+
+use serde_json::{Map, Value};
+
+use crate::catalog::{ResourceType, definitions};
+use crate::schema::Schema;
+
+/// What cannot be decoded, if anything: `json: cannot unmarshal string into Go struct field …`.
+pub fn misfit(resource: &ResourceType, object: &Value) -> Option<String> {
+    let document = definitions(&resource.group, &resource.version)?;
+    let known = document["components"]["schemas"].as_object()?;
+    let name = Schema::definition_of_kind(known, &resource.group, &resource.version, &resource.kind)?;
+    let walk = Walk { known };
+    walk.fields(name, known.get(name)?, "", object)
+}
+
+struct Walk<'a> {
+    /// The definitions of the document.
+    known: &'a Map<String, Value>,
+}
+
+/// A place in an object: where it is, and in which struct.
+struct Place<'a> {
+    owner: &'a str,
+    path: &'a str,
+}
+
+impl Walk<'_> {
+    /// The fields of a struct.
+    fn fields(&self, definition: &str, schema: &Value, path: &str, value: &Value) -> Option<String> {
+        let owner = definition.rsplit('.').next().unwrap_or_default();
+        let properties = schema.get("properties")?.as_object()?;
+        value.as_object()?.iter().find_map(|(name, field)| {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            self.value(properties.get(name)?, &Place { owner, path: &path }, field)
+        })
+    }
+
+    fn value(&self, schema: &Value, place: &Place<'_>, value: &Value) -> Option<String> {
+        if value.is_null() {
+            return None;
+        }
+        if let Some(name) = reference(schema) {
+            return self.referred(name, place, value);
+        }
+        let fits = match (text(schema, "type"), value) {
+            ("string", Value::String(_)) | ("boolean", Value::Bool(_)) | ("number", Value::Number(_)) => true,
+            ("integer", Value::Number(number)) => number.as_i64().is_some_and(|number| {
+                text(schema, "format") != "int32" || i32::try_from(number).is_ok()
+            }),
+            ("array", Value::Array(items)) => {
+                return items.iter().find_map(|item| self.value(&schema["items"], place, item));
+            }
+            ("object", Value::Object(entries)) => {
+                let values = schema.get("additionalProperties")?;
+                return entries.values().find_map(|entry| self.value(values, place, entry));
+            }
+            ("string" | "boolean" | "number" | "integer" | "array" | "object", _) => false,
+            // Anything goes.
+            _ => true,
+        };
+        (!fits).then(|| message(value, place, &self.go_type(schema)))
+    }
+
+    /// A value of a named type.
+    fn referred(&self, name: &str, place: &Place<'_>, value: &Value) -> Option<String> {
+        let schema = self.known.get(name)?;
+        let short = name.rsplit('.').next().unwrap_or_default();
+        match short {
+            "Quantity" | "IntOrString" | "RawExtension" | "FieldsV1" | "JSON" | "JSONSchemaPropsOrArray"
+            | "JSONSchemaPropsOrBool" | "JSONSchemaPropsOrStringArray" | "Time" | "MicroTime" => None,
+            _ if schema.get("properties").is_some() => match value {
+                Value::Object(_) => self.fields(name, schema, place.path, value),
+                _ => Some(message(value, place, &go_name(name))),
+            },
+            _ => self.value(schema, place, value),
+        }
+    }
+
+    fn go_type(&self, schema: &Value) -> String {
+        if let Some(name) = reference(schema) {
+            return match self.known.get(name) {
+                Some(known) if known.get("properties").is_none() && text(known, "type") != "object" => self.go_type(known),
+                _ => go_name(name),
+            };
+        }
+        match (text(schema, "type"), text(schema, "format")) {
+            ("string", "byte") => "[]uint8".to_owned(),
+            ("boolean", _) => "bool".to_owned(),
+            ("integer", "") => "int64".to_owned(),
+            ("integer", format) => format.to_owned(),
+            ("number", _) => "float64".to_owned(),
+            ("array", _) => format!("[]{}", self.go_type(&schema["items"])),
+            ("object", _) => format!("map[string]{}", self.go_type(&schema["additionalProperties"])),
+            (other, _) => other.to_owned(),
+        }
+    }
+}
+
+/// `io.k8s.api.core.v1.PodSpec` is `v1.PodSpec` in Go.
+fn go_name(definition: &str) -> String {
+    let mut parts = definition.rsplit('.');
+    let name = parts.next().unwrap_or_default();
+    format!("{}.{name}", parts.next().unwrap_or_default())
+}
+
+fn message(value: &Value, place: &Place<'_>, expected: &str) -> String {
+    let found = match value {
+        Value::Bool(_) => "bool".to_owned(),
+        Value::Number(number) if matches!(expected, "int32" | "int64") => format!("number {number}"),
+        Value::Number(_) => "number".to_owned(),
+        Value::String(_) => "string".to_owned(),
+        Value::Array(_) => "array".to_owned(),
+        Value::Object(_) | Value::Null => "object".to_owned(),
+    };
+    format!("json: cannot unmarshal {found} into Go struct field {}.{} of type {expected}", place.owner, place.path)
+}
+
+fn reference(schema: &Value) -> Option<&str> {
+    let direct = schema.get("$ref").and_then(Value::as_str);
+    let wrapped = schema["allOf"][0].get("$ref").and_then(Value::as_str);
+    direct.or(wrapped)?.rsplit('/').next()
+}
+
+fn text<'a>(schema: &'a Value, field: &str) -> &'a str {
+    schema.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::catalog::Catalog;
+
+    #[test]
+    fn wrong_types_are_told_as_by_the_server() {
+        let catalog = Catalog::built_in();
+        for (group, plural, object, expected) in [
+            ("", "configmaps", json!({"data": 5}), Some("number into Go struct field ConfigMap.data of type map[string]string")),
+            ("apps", "deployments", json!({"spec": {"replicas": "x"}}),
+                Some("string into Go struct field DeploymentSpec.spec.replicas of type int32")),
+            ("apps", "deployments", json!({"spec": {"replicas": 3, "strategy": {"rollingUpdate": {"maxSurge": "1%"}}}}), None),
+            ("", "pods", json!({"spec": {"containers": [{"name": "a", "resources": {"limits": {"cpu": 1}}}]}}), None),
+            ("", "pods", json!({"spec": {"containers": [{"name": 7}]}}),
+                Some("number into Go struct field Container.spec.containers.name of type string")),
+            ("", "services", json!({"metadata": {"labels": null}, "spec": []}),
+                Some("array into Go struct field Service.spec of type v1.ServiceSpec")),
+            ("apiextensions.k8s.io", "customresourcedefinitions", json!({"spec": {"versions": [
+                {"schema": {"openAPIV3Schema": {"properties": {"a": {"items": {}, "default": 7}}}}}]}}), None),
+        ] {
+            let found = misfit(catalog.get(group, "v1", plural).unwrap(), &object);
+            let expected = expected.map(|expected| format!("json: cannot unmarshal {expected}"));
+            assert_eq!(found, expected, "{object}");
+        }
+    }
+}

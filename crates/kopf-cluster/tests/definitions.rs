@@ -1,0 +1,156 @@
+//! Custom resources: from the CRD to discovery, objects, parts, tables, and the end of it all.
+
+mod common;
+
+use common::{CRDS, MERGE, Probe, STRATEGIC, WIDGETS, widget, widget_crd};
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn a_crd_makes_a_resource() {
+    let probe = Probe::new();
+    probe.expect(404, "GET", WIDGETS, Value::Null).await;
+    let created = probe.create(CRDS, widget_crd()).await;
+    assert_eq!(created["status"]["conditions"], Value::Null, "{:#}", created["status"]);
+    let crd = probe.get(&format!("{CRDS}/widgets.example.com")).await;
+    let conditions: Vec<&Value> =
+        crd["status"]["conditions"].as_array().unwrap().iter().map(|condition| &condition["type"]).collect();
+    assert_eq!(conditions, ["NamesAccepted", "Established"]);
+    assert_eq!(crd["status"]["acceptedNames"]["listKind"], "WidgetList");
+
+    let group = probe.get("/apis/example.com").await;
+    assert_eq!(group["preferredVersion"], json!({"groupVersion": "example.com/v1", "version": "v1"}));
+    let resources = probe.get("/apis/example.com/v1").await;
+    let names: Vec<&Value> = resources["resources"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+    assert_eq!(names, ["widgets", "widgets/status", "widgets/scale"]);
+    let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+    let response = probe.send("GET", "/apis", &[("accept", accept)], "").await;
+    assert_eq!(response.headers()["content-type"], accept.split(',').next().unwrap());
+    assert!(probe.get("/openapi/v3").await["paths"].get("apis/example.com/v1").is_some());
+    let document = probe.get("/openapi/v3/apis/example.com/v1").await;
+    assert!(document["components"]["schemas"].get("com.example.v1.Widget").is_some());
+}
+
+#[tokio::test]
+async fn objects_follow_their_schema() {
+    let probe = Probe::new();
+    probe.create(CRDS, widget_crd()).await;
+    let mut body = widget("w", json!({"color": "red", "junk": 1}));
+    body["status"] = json!({"a": 1});
+    let created = probe.create(WIDGETS, body).await;
+    assert_eq!(created["spec"], json!({"color": "red", "size": 3}));
+    assert!(created.get("status").is_none(), "{created:#}");
+    assert_eq!(created["metadata"]["generation"], 1);
+
+    let invalid =
+        |message: &str, kind: &str| json!({"reason": "Invalid", "code": 422, "message": message, "kind": kind});
+    for (body, code, expected) in [
+        (
+            widget("w3", json!({"color": 7})),
+            422,
+            "Widget.example.com \"w3\" is invalid: spec.color: Invalid value: \"integer\": spec.color in body must be \
+             of type string: \"integer\"",
+        ),
+        (
+            json!({"metadata": {"name": "w3"}}),
+            400,
+            "the object provided is unrecognized (must be of type Widget): Object 'Kind' is missing in \
+             '{\"metadata\":{\"name\":\"w3\"}}' ({\"metadata\":{\"name\":\"w3\"}})",
+        ),
+        (
+            json!({"apiVersion": "example.com/v1beta1", "kind": "Widget", "metadata": {"name": "w3"}}),
+            400,
+            "the API version in the data (example.com/v1beta1) does not match the expected API version \
+             (example.com/v1)",
+        ),
+        (
+            json!({"apiVersion": "example.com/v1", "kind": "Wodget", "metadata": {"name": "w3"}}),
+            422,
+            "Wodget.example.com \"w3\" is invalid: kind: Invalid value: \"Wodget\": must be Widget",
+        ),
+    ] {
+        let refused = probe.expect(code, "POST", WIDGETS, body).await;
+        assert_eq!(refused["message"], invalid(expected, "")["message"], "{refused:#}");
+    }
+    let refused = probe.expect(422, "PUT", &format!("{WIDGETS}/w"), widget("w", json!({}))).await;
+    assert_eq!(
+        refused["message"],
+        "widgets.example.com \"w\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an \
+         update"
+    );
+    let (code, refused) = probe.ask_as("PATCH", &format!("{WIDGETS}/w"), STRATEGIC, json!({})).await;
+    assert_eq!((code, &refused["reason"]), (415, &json!("UnsupportedMediaType")));
+}
+
+#[tokio::test]
+async fn parts_touch_only_their_part() {
+    let probe = Probe::new();
+    probe.create(CRDS, widget_crd()).await;
+    probe.create(WIDGETS, widget("w", json!({"color": "red"}))).await;
+    let path = format!("{WIDGETS}/w");
+    let main = probe.patch(&path, json!({"spec": {"color": "blue"}, "status": {"b": 1}})).await;
+    assert_eq!((main.get("status"), &main["metadata"]["generation"]), (None, &json!(2)));
+    let sent = json!({"spec": {"color": "green"}, "status": {"msg": "hello"}, "metadata": {"labels": {"x": "y"}}});
+    let status = probe.patch(&format!("{path}/status"), sent).await;
+    assert_eq!((&status["spec"]["color"], &status["status"]), (&json!("blue"), &json!({"msg": "hello"})));
+    assert_eq!((status["metadata"].get("labels"), &status["metadata"]["generation"]), (None, &json!(2)));
+    assert_eq!(status["metadata"]["managedFields"][1]["subresource"], "status", "{status:#}");
+    let labelled = probe.patch(&path, json!({"metadata": {"labels": {"x": "y"}}})).await;
+    assert_eq!(labelled["metadata"]["generation"], 2);
+
+    let scale = format!("{path}/scale");
+    let missing = probe.expect(500, "GET", &scale, Value::Null).await;
+    assert_eq!(
+        missing["message"],
+        "Internal error occurred: the spec replicas field \".spec.replicas\" does not exist"
+    );
+    let sent =
+        json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {"name": "w"}, "spec": {"replicas": 5}});
+    let scaled = probe.expect(200, "PUT", &scale, sent).await;
+    assert_eq!((&scaled["spec"], &scaled["status"]), (&json!({"replicas": 5}), &json!({"replicas": 0})));
+    assert_eq!(probe.get(&path).await["spec"]["replicas"], 5);
+}
+
+#[tokio::test]
+async fn versions_selectors_and_tables() {
+    let probe = Probe::new();
+    probe.create(CRDS, widget_crd()).await;
+    probe.create(WIDGETS, widget("w", json!({"color": "red"}))).await;
+    probe.create(WIDGETS, widget("v", json!({"color": "blue"}))).await;
+    let other = probe.get("/apis/example.com/v1beta1/namespaces/default/widgets/w").await;
+    assert_eq!((&other["apiVersion"], &other["spec"]["size"]), (&json!("example.com/v1beta1"), &json!(3)));
+    let list = probe.get(&format!("{WIDGETS}?fieldSelector=spec.color%3Dred")).await;
+    assert_eq!((list["items"].as_array().unwrap().len(), &list["items"][0]["kind"]), (1, &json!("Widget")));
+    assert_eq!(list["metadata"]["continue"], "");
+    let refused = probe.expect(400, "GET", &format!("{WIDGETS}?fieldSelector=spec.x%3Dred"), Value::Null).await;
+    assert_eq!(refused["message"], "field label not supported: spec.x");
+    let table = probe.table(WIDGETS).await;
+    let titles: Vec<&Value> = table["columnDefinitions"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+    assert_eq!(titles, ["Name", "Size", "Msg"]);
+    assert_eq!(table["rows"][0]["cells"], json!(["v", 3, null]));
+    assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
+}
+
+#[tokio::test]
+async fn objects_vanish_with_their_crd() {
+    let probe = Probe::new();
+    probe.create(CRDS, widget_crd()).await;
+    probe.create(WIDGETS, widget("w", json!({}))).await;
+    let mut held = widget("held", json!({}));
+    held["metadata"]["finalizers"] = json!(["example.com/a"]);
+    probe.create(WIDGETS, held).await;
+    let mut lines = probe.watch(&format!("{WIDGETS}?watch=1")).await;
+    assert_eq!((lines.short().await, lines.short().await), ("ADDED held".into(), "ADDED w".into()));
+    let marked = probe.expect(200, "DELETE", &format!("{CRDS}/widgets.example.com"), Value::Null).await;
+    assert_eq!(marked["metadata"]["finalizers"], json!(["customresourcecleanup.apiextensions.k8s.io"]));
+    probe.expect(404, "GET", &format!("{WIDGETS}/w"), Value::Null).await;
+    probe.expect(405, "POST", WIDGETS, widget("late", json!({}))).await;
+    let (code, _) =
+        probe.ask_as("PATCH", &format!("{WIDGETS}/held"), MERGE, json!({"metadata": {"finalizers": null}})).await;
+    assert_eq!(code, 200);
+    probe.expect(404, "GET", &format!("{CRDS}/widgets.example.com"), Value::Null).await;
+    let (code, answer) = probe.ask("GET", WIDGETS, Value::Null).await;
+    assert_eq!((code, answer), (404, json!("404 page not found\n")));
+    assert_eq!(lines.short().await, "MODIFIED held");
+    assert_eq!(lines.short().await, "DELETED w");
+    assert_eq!(lines.short().await, "DELETED held");
+}

@@ -1,0 +1,73 @@
+"""The example operators in Rust do on a real cluster what they promise.
+
+``make test-real`` builds their binaries; they have the same command line as ``kopf run``.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from cluster_client import wait_for
+from cluster_fixtures import ExampleObjects, kubectl
+from controlplane import ControlPlane
+from operator_process import REPOSITORY, OperatorProcess
+from test_example_operators import install, objects_of, wait_replicas
+
+EXAMPLES = REPOSITORY / 'examples' / 'rust'
+
+StartExample = Callable[[str], OperatorProcess]
+
+
+@pytest.fixture
+def example(plane: ControlPlane, namespace: str, tmp_path: pathlib.Path) -> Iterator[StartExample]:
+    """Starts an example by its name, in the namespace of the test."""
+    started: list[OperatorProcess] = []
+
+    def start(name: str) -> OperatorProcess:
+        binary = REPOSITORY / 'target' / 'release' / f'kopf-example-{name}'
+        assert binary.exists(), f'{binary} is not built; see "make test-real".'
+        install(plane, EXAMPLES / name / 'crd.yaml')
+        env = {'KUBECONFIG': str(plane.kubeconfig)}
+        process = OperatorProcess(binary, '-n', namespace, log=tmp_path / 'log', env=env)
+        started.append(process)
+        return process.start()
+
+    yield start
+    for process in started:
+        if process.is_running():
+            process.kill()
+
+
+def test_minimal(
+    plane: ControlPlane, namespace: str, example: StartExample, examples: ExampleObjects
+) -> None:
+    process = example('minimal')
+    kubectl(plane, 'apply', '-n', namespace, '-f', str(EXAMPLES / 'minimal' / 'object.yaml'))
+    body = examples.wait('my-example', lambda body: body['status']['create'])
+    assert body['status']['create'] == {'message': 'Hello, my-example!'}
+    assert body['metadata']['finalizers'] == ['kopf.zalando.org/KopfFinalizerMarker']
+    examples.patch('my-example', {'spec': {'field': 'other'}})
+    examples.wait('my-example', lambda body: body['status']['field'] == 'other')
+    examples.delete('my-example')
+    examples.wait_gone('my-example')
+    process.wait_log('Goodbye, my-example!')
+    assert process.stop() == 0
+
+
+def test_memcached(plane: ControlPlane, namespace: str, example: StartExample) -> None:
+    process = example('memcached')
+    objects = objects_of(plane, 'cache.example.com/v1alpha1', namespace, 'memcacheds')
+    kubectl(plane, 'apply', '-n', namespace, '-f', str(EXAMPLES / 'memcached' / 'object.yaml'))
+    wait_replicas(plane, namespace, 'deployments', 'example-memcached', 3)
+    objects.wait('example-memcached', lambda body: len(body['status']['nodes']) == 3)
+    objects.patch('example-memcached', {'spec': {'size': 2}})
+    wait_replicas(plane, namespace, 'deployments', 'example-memcached', 2)
+    objects.wait('example-memcached', lambda body: len(body['status']['nodes']) == 2)
+    objects.delete('example-memcached')
+    objects.wait_gone('example-memcached')
+    path = f'/apis/apps/v1/namespaces/{namespace}/deployments/example-memcached'
+    wait_for('The deployment is gone', lambda: plane.client.find(path) is None)
+    assert process.stop() == 0
