@@ -42,7 +42,7 @@ controlplane:
 	$(PYTHON) tests/controlplane/build
 
 test-real: build controlplane
-	cargo build --release --quiet --locked --package kopf-example-minimal --package kopf-example-memcached
+	cargo build --quiet --locked --package kopf-example-minimal --package kopf-example-memcached
 	$(BIN)/python -m pytest -q tests/real tests/parity
 
 lint: lint-rust lint-python invariants

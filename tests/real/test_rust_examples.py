@@ -27,7 +27,7 @@ def example(plane: ControlPlane, namespace: str, tmp_path: pathlib.Path) -> Iter
     started: list[OperatorProcess] = []
 
     def start(name: str) -> OperatorProcess:
-        binary = REPOSITORY / 'target' / 'release' / f'kopf-example-{name}'
+        binary = REPOSITORY / 'target' / 'debug' / f'kopf-example-{name}'
         assert binary.exists(), f'{binary} is not built; see "make test-real".'
         install(plane, EXAMPLES / name / 'crd.yaml')
         env = {'KUBECONFIG': str(plane.kubeconfig)}

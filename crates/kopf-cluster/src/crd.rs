@@ -63,8 +63,8 @@ impl CustomVersion {
     }
 }
 
-/// Fills in what the server fills in when a CRD is written.
-pub fn prepare(crd: &mut Value) {
+/// Fills in what a CRD leaves out.
+pub fn complete(crd: &mut Value) {
     let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else { return };
     if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {
         let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -72,6 +72,10 @@ pub fn prepare(crd: &mut Value) {
         names.entry("listKind").or_insert_with(|| json!(format!("{kind}List")));
     }
     spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
+}
+
+/// Fills in the status that a CRD is written with.
+pub fn prepare(crd: &mut Value) {
     let storage = storage_version(&crd["spec"]);
     let status = crd.as_object_mut().map(|crd| crd.entry("status").or_insert_with(|| json!({})));
     if let Some(Value::Object(status)) = status {
@@ -151,11 +155,13 @@ pub fn settle(crd: &Value, now: Timestamp) -> Option<Value> {
     for (kind, reason, message) in wanted {
         set_condition(conditions, kind, reason, message, now);
     }
-    if crd["metadata"].get("deletionTimestamp").is_some() {
-        let message = "CustomResource deletion is in progress";
-        set_condition(conditions, "Terminating", "InstanceDeletionInProgress", message, now);
-    }
     (settled != *crd).then_some(settled)
+}
+
+/// Notes that a CRD is going away.
+pub fn terminate(crd: &mut Value, now: Timestamp) {
+    let message = "CustomResource deletion is in progress";
+    set_condition(&mut crd["status"]["conditions"], "Terminating", "InstanceDeletionInProgress", message, now);
 }
 
 fn set_condition(conditions: &mut Value, kind: &str, reason: &str, message: &str, now: Timestamp) {
@@ -295,6 +301,7 @@ mod tests {
     #[test]
     fn a_crd_becomes_resources_when_it_is_settled() {
         let mut crd = crd();
+        complete(&mut crd);
         prepare(&mut crd);
         assert_eq!(check(&crd, None), []);
         assert_eq!(crd["spec"]["names"]["listKind"], "WidgetList");
@@ -313,6 +320,7 @@ mod tests {
         let check_with = |change: fn(&mut Value), expected: &str| {
             let mut crd = crd();
             change(&mut crd);
+            complete(&mut crd);
             prepare(&mut crd);
             let errors: Vec<String> = check(&crd, None).iter().map(ToString::to_string).collect();
             assert!(errors.iter().any(|error| error.contains(expected)), "{errors:?}");

@@ -120,7 +120,7 @@ fn answer(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
             health(&endpoint, check.as_deref(), request.query.get("verbose").is_some())
         }
         Route::Metrics => Answer::text(200, ""),
-        Route::CoreVersions => discovery::core_versions(accept, &state.options.address_for_clients()),
+        Route::CoreVersions => discovery::core_versions(accept, request.host()),
         Route::Groups => discovery::groups(&catalog, accept),
         Route::Group(name) => discovery::group(&catalog, &name).unwrap_or_else(no_such_path),
         Route::Resources { group, version } => discovery::resources(&catalog, &group, &version),

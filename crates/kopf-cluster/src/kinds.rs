@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::catalog::ResourceType;
 use crate::crd;
 use crate::gc;
 use crate::namespaces;
+use crate::ownership::{self, Writer};
 use crate::schema::FieldError;
 use crate::state::{CRDS, State};
 use crate::status::Refusal;
@@ -25,6 +27,16 @@ pub fn starts_without_status(resource: &ResourceType) -> bool {
     !resource.is("", "nodes")
 }
 
+/// Completes an object as its decoding does, before anybody owns its fields.
+pub fn complete(resource: &ResourceType, object: &mut Value) {
+    match resource.qualified().as_str() {
+        "namespaces" => namespaces::label(object),
+        "secrets" => encode_string_data(object),
+        "customresourcedefinitions.apiextensions.k8s.io" => crd::complete(object),
+        _ => {}
+    }
+}
+
 /// Completes a new object.
 pub fn prepare_new(state: &State, resource: &ResourceType, object: &mut Value) -> Result<(), Refusal> {
     match resource.qualified().as_str() {
@@ -35,8 +47,7 @@ pub fn prepare_new(state: &State, resource: &ResourceType, object: &mut Value) -
             }
             crd::prepare(object);
         }
-        "secrets" => encode_string_data(object),
-        "pods" => prepare_pod(object),
+        "pods" => prepare_pod(state, object),
         "services" => prepare_service(state, resource, object),
         _ => {}
     }
@@ -47,11 +58,10 @@ pub fn prepare_new(state: &State, resource: &ResourceType, object: &mut Value) -
 }
 
 /// Completes a changed object.
-pub fn prepare_change(_state: &State, resource: &ResourceType, old: &Value, object: &mut Value) -> Result<(), Refusal> {
+pub fn prepare_change(resource: &ResourceType, old: &Value, object: &mut Value) {
     match resource.qualified().as_str() {
         "namespaces" => object["spec"] = old["spec"].clone(),
         "customresourcedefinitions.apiextensions.k8s.io" => crd::prepare(object),
-        "secrets" => encode_string_data(object),
         "services" => {
             for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
                 if object["spec"].get(field).is_none_or(|value| value.is_null() || value == "") {
@@ -63,7 +73,6 @@ pub fn prepare_change(_state: &State, resource: &ResourceType, old: &Value, obje
         }
         _ => {}
     }
-    Ok(())
 }
 
 /// What is wrong with an object beside its metadata.
@@ -89,9 +98,12 @@ pub fn after_update(state: &Arc<State>, resource: &Arc<ResourceType>, object: &V
     if resource.is(CRDS.0, CRDS.1) {
         let place = Place::new("", object["metadata"]["name"].as_str().unwrap_or_default());
         let now = state.now();
+        let writer = Writer::system("kube-apiserver", "status");
         // It may be gone already; then there is nothing to settle.
         let _ = write_if_unchanged(state, resource, &place, false, |crd| {
-            Ok(crd::settle(crd, now).unwrap_or_else(|| crd.clone()))
+            let Some(mut settled) = crd::settle(crd, now) else { return Ok(crd.clone()) };
+            ownership::record(state, resource, &writer, Some(crd), &mut settled);
+            Ok(settled)
         });
     }
     gc::after_update(state, resource, object);
@@ -127,7 +139,7 @@ pub fn is_held(resource: &ResourceType, object: &Value) -> bool {
 }
 
 /// Completes an object that is to be marked as deleted.
-pub fn prepare_deletion(resource: &ResourceType, object: &mut Value) {
+pub fn prepare_deletion(resource: &ResourceType, object: &mut Value, now: Timestamp) {
     if resource.is("", "namespaces") {
         object["status"]["phase"] = json!("Terminating");
     }
@@ -138,6 +150,7 @@ pub fn prepare_deletion(resource: &ResourceType, object: &mut Value) {
             list.push(json!(crd::CLEANUP_FINALIZER));
         }
         *finalizers = Value::Array(list);
+        crd::terminate(object, now);
     }
 }
 
@@ -234,7 +247,7 @@ fn check_immutable_data(object: &Value, old: Option<&Value>) -> Vec<FieldError> 
     errors
 }
 
-fn prepare_pod(pod: &mut Value) {
+fn prepare_pod(state: &State, pod: &mut Value) {
     let account = pod["spec"]["serviceAccountName"].as_str().unwrap_or("default").to_owned();
     let spec = &mut pod["spec"];
     if !spec.is_object() {
@@ -255,8 +268,34 @@ fn prepare_pod(pod: &mut Value) {
         }
     }
     spec["tolerations"] = Value::Array(tolerations);
+    mount_account(state, &mut pod["spec"]);
     let quality = quality_of_service(&pod["spec"]);
     pod["status"] = json!({"phase": "Pending", "qosClass": quality});
+}
+
+/// Pods see the token of their account as files, unless they do not want it.
+fn mount_account(state: &State, spec: &mut Value) {
+    const MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+    if spec["automountServiceAccountToken"] == false {
+        return;
+    }
+    let name = format!("kube-api-access-{}", state.randomness().suffix());
+    let mut volumes = spec["volumes"].as_array().cloned().unwrap_or_default();
+    let namespace = json!({"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}});
+    volumes.push(json!({"name": name, "projected": {"defaultMode": 420, "sources": [
+        {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [namespace]}}]}}));
+    spec["volumes"] = Value::Array(volumes);
+    for list in ["containers", "initContainers"] {
+        for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            let mut mounts = container["volumeMounts"].as_array().cloned().unwrap_or_default();
+            if !mounts.iter().any(|mount| mount["mountPath"] == MOUNT) {
+                mounts.push(json!({"name": name, "readOnly": true, "mountPath": MOUNT}));
+                container["volumeMounts"] = Value::Array(mounts);
+            }
+        }
+    }
 }
 
 fn quality_of_service(spec: &Value) -> &'static str {

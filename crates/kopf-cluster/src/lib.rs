@@ -88,10 +88,6 @@ pub struct Options {
     pub seed: Option<u64>,
     /// The token that clients over the network must have; made if not given.
     pub token: Option<String>,
-    /// The certificate of the authority, as it is shown to pods; set when certificates are made.
-    pub(crate) certificate_authority: Option<String>,
-    /// Where clients find the cluster, as discovery tells it.
-    pub(crate) address: Option<SocketAddr>,
 }
 
 impl Default for Options {
@@ -102,15 +98,7 @@ impl Default for Options {
             watch_timeout: Duration::from_secs(45 * 60),
             seed: None,
             token: None,
-            certificate_authority: None,
-            address: None,
         }
-    }
-}
-
-impl Options {
-    pub(crate) fn address_for_clients(&self) -> String {
-        self.address.map_or_else(|| "127.0.0.1:443".to_owned(), |address| address.to_string())
     }
 }
 
@@ -127,8 +115,8 @@ impl Cluster {
     pub fn new(mut options: Options) -> Self {
         options.token.get_or_insert_with(new_token);
         let certificates = Certificates::generate().map_err(Arc::new);
-        options.certificate_authority = certificates.as_ref().ok().map(|made| made.authority_pem.clone());
-        let state = Arc::new(State::new(options));
+        let authority = certificates.as_ref().ok().map(|made| made.authority_pem.clone());
+        let state = Arc::new(State::new(options, authority.unwrap_or_default()));
         namespaces::create_initial(&state);
         Self { state, certificates: Arc::new(certificates) }
     }

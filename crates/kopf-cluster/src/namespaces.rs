@@ -58,7 +58,7 @@ pub fn furnish(state: &Arc<State>, namespace: &str) {
                        guaranteed across distributions of Kubernetes clusters.";
     let certificate = json!({
         "metadata": {"name": "kube-root-ca.crt", "annotations": {"kubernetes.io/description": description}},
-        "data": {"ca.crt": state.options.certificate_authority.clone().unwrap_or_default()},
+        "data": {"ca.crt": state.certificate_authority},
     });
     let contents = [("serviceaccounts", json!({"metadata": {"name": "default"}})), ("configmaps", certificate)];
     let writer = Writer::system("kube-controller-manager", "");

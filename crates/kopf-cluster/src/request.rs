@@ -70,6 +70,11 @@ impl Request {
         Form::negotiate(self.accept(), &self.query)
     }
 
+    /// Where the client has found the cluster.
+    pub fn host(&self) -> &str {
+        self.header(header::HOST)
+    }
+
     pub fn user_agent(&self) -> &str {
         self.header(header::USER_AGENT)
     }

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use crate::admit;
 use crate::catalog::ResourceType;
 use crate::clock::timestamp;
+use crate::ownership::{self, Writer};
+use crate::query::WriteOptions;
 use crate::render::{put_type, to_bytes};
 use crate::request::{Answer, Request};
 use crate::routes::ObjectRoute;
@@ -33,7 +35,11 @@ pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     if !value["metadata"].is_object() {
         value["metadata"] = json!({});
     }
-    let user = json!({"username": request.user.name, "groups": request.user.groups});
+    if resource.plural != "selfsubjectrulesreviews" && resource.plural != "selfsubjectreviews" {
+        let writer = Writer::of(request, &WriteOptions::parse(&request.query, "CreateOptions")?, None);
+        ownership::record(state, resource, &writer, None, &mut value);
+    }
+    let user = json!({"username": request.user.name, "uid": request.user.name, "groups": request.user.groups});
     value["status"] = match resource.plural.as_str() {
         "selfsubjectrulesreviews" => {
             value["spec"] = json!({});
@@ -56,8 +62,16 @@ pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
 
 fn rules() -> Value {
     json!({
-        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+        "resourceRules": [
+            {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+            {"verbs": ["create"], "apiGroups": ["authorization.k8s.io"],
+             "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"]},
+            {"verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"]}],
+        "nonResourceRules": [
+            {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version", "/version/"]},
+            {"verbs": ["*"], "nonResourceURLs": ["*"]},
+            {"verbs": ["get"], "nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez",
+             "/openapi", "/openapi/*", "/readyz", "/version", "/version/"]}],
         "incomplete": false,
     })
 }

@@ -26,16 +26,19 @@ pub struct State {
     clock: Clock,
     randomness: Mutex<Randomness>,
     pub options: Options,
+    /// The certificate of the authority, as it is shown to pods.
+    pub certificate_authority: String,
 }
 
 impl State {
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: Options, certificate_authority: String) -> Self {
         Self {
             store: Mutex::new(Store::new(options.history_limit)),
             catalog: RwLock::new(Arc::new(Catalog::built_in())),
             clock: Clock::new(),
             randomness: Mutex::new(Randomness::new(options.seed)),
             options,
+            certificate_authority,
         }
     }
 

@@ -132,6 +132,13 @@ impl Refusal {
         Self::new(422, "Invalid", message, json!({}))
     }
 
+    /// What a patch makes of an object cannot be read.
+    pub fn invalid_patch(patched: &Value, problem: &str) -> Self {
+        let error = FieldError::invalid("patch", json!(patched.to_string()), problem);
+        let message = format!(" \"\" is invalid: {error}");
+        Self::new(422, "Invalid", message, json!({"causes": FieldError::causes(&[error])}))
+    }
+
     /// Nothing can be created in a namespace that is going away.
     pub fn terminating(resource: &ResourceType, name: &str, namespace: &str) -> Self {
         let why = format!("unable to create new content in namespace {namespace} because it is being terminated");

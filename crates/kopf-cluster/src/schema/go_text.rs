@@ -94,6 +94,23 @@ pub fn plain(value: &Value) -> String {
     }
 }
 
+/// Turns whole floats into integers, as it happens when the server encodes them: `1.0` is stored
+/// as `1`. The front does this to custom resources after validation.
+pub fn encode_whole_floats(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(integer) =
+                number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0 && float.abs() < 1e15)
+            {
+                *value = Value::from(integer as i64);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(encode_whole_floats),
+        Value::Object(fields) => fields.values_mut().for_each(encode_whole_floats),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
 /// A value as the server's JSON encoder prints it: keys sorted, `<`, `>` and `&` escaped.
 pub fn json(value: &Value) -> String {
     let mut text = String::new();

@@ -32,7 +32,7 @@ use serde_json::{Map, Value};
 pub use definition::check_definition;
 pub use duplicates::duplicate_fields;
 pub use field_error::{FieldError, FieldErrorKind, child, index, key};
-pub use go_text::{json as go_json, plain as go_plain, quote as go_quote};
+pub use go_text::{encode_whole_floats, json as go_json, plain as go_plain, quote as go_quote};
 pub use node::{Additional, ListType, MapType, Node, NodeId, PatchStrategy, ValueType};
 
 /// The definition of the metadata that all objects have.

@@ -11,60 +11,75 @@ use super::node::{Additional, NodeId};
 /// The fields that every object has, whether or not its schema mentions them.
 const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Removes the unknown fields of an object and returns their paths, in the order of the server:
-/// as they come in built-in kinds; sorted in custom resources, after those of the metadata.
+/// Removes the unknown fields of an object and returns their paths, as [`unknown_fields`] does.
 pub fn prune(schema: &Schema, value: &mut Value) -> Vec<String> {
-    let mut walk = Walk { schema, path: String::new(), unknown: Vec::new(), keeps: false };
-    walk.visit(value, Some(schema.root_id()), true);
-    let mut unknown = walk.unknown;
-    if schema.node(schema.root_id()).definition.is_none() {
-        unknown.sort_by_cached_key(|path| match path.starts_with("metadata.") {
-            true => (false, String::new()),
-            false => (true, path.clone()),
-        });
+    let found: Vec<Vec<Step>> = find(schema, value, true);
+    for path in &found {
+        remove(value, path);
     }
-    unknown
+    texts(schema, &found)
 }
 
-/// The paths of the unknown fields, without touching the object.
+/// The paths of the unknown fields, in the order of the server: as they come in built-in kinds;
+/// sorted in custom resources, after those of the metadata.
 pub fn unknown_fields(schema: &Schema, value: &Value) -> Vec<String> {
-    // Unknown fields are rare: the copy is cheaper than a second walk to keep in step.
-    prune(schema, &mut value.clone())
+    texts(schema, &find(schema, value, true))
 }
 
-/// The same for a value that is no object of its own.
+/// The paths of the unknown fields of a value that is no object of its own.
 pub fn unknown_parts(schema: &Schema, value: &Value) -> Vec<String> {
-    let mut walk = Walk { schema, path: String::new(), unknown: Vec::new(), keeps: false };
-    walk.visit(&mut value.clone(), Some(schema.root_id()), false);
+    texts(schema, &find(schema, value, false))
+}
+
+/// A step of a path.
+#[derive(Clone, Debug)]
+enum Step {
+    Field(String),
+    Item(usize),
+}
+
+fn find(schema: &Schema, value: &Value, is_object: bool) -> Vec<Vec<Step>> {
+    let mut walk = Walk { schema, path: Vec::new(), unknown: Vec::new() };
+    let permission = Permission { is_object, keeps: false };
+    walk.visit(value, Some(schema.root_id()), permission);
     walk.unknown
 }
 
 struct Walk<'a> {
     schema: &'a Schema,
     /// Where the walk is now.
-    path: String,
+    path: Vec<Place<'a>>,
     /// The unknown fields so far.
-    unknown: Vec<String>,
-    /// Inside of a part that is kept whether it is known or not.
+    unknown: Vec<Vec<Step>>,
+}
+
+/// A step of the walk itself; names are borrowed, since most of them are known.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Field(&'a str),
+    Item(usize),
+}
+
+/// What is allowed at a place beyond its own schema.
+#[derive(Clone, Copy)]
+struct Permission {
+    /// The value is a whole object, with metadata, whatever its schema says.
+    is_object: bool,
+    /// The value is an item of a list that keeps unknown fields.
     keeps: bool,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
     /// `known` is absent where the schema has nothing to say about the value.
-    fn visit(&mut self, value: &mut Value, known: Option<NodeId>, is_root: bool) {
+    fn visit(&mut self, value: &'a Value, known: Option<NodeId>, permission: Permission) {
         let node = known.map(|id| self.schema.node(id));
-        let keeps = std::mem::replace(&mut self.keeps, false);
-        let keeps_here = node.map_or(keeps, |node| node.preserve_unknown_fields || keeps);
-        let depth = self.path.len();
+        let keeps = permission.keeps || node.is_some_and(|node| node.preserve_unknown_fields);
         match value {
             Value::Object(fields) => {
-                let embedded = is_root || node.is_some_and(|node| node.embedded_resource);
-                let names: Vec<String> = fields.keys().cloned().collect();
-                let mut removed = Vec::new();
-                for name in names {
-                    let is_meta = embedded && META_FIELDS.contains(&name.as_str());
-                    let mut property = node.and_then(|node| node.properties.get(&name).copied());
-                    if is_meta {
+                let is_object = permission.is_object || node.is_some_and(|node| node.embedded_resource);
+                for (name, field) in fields {
+                    let mut property = node.and_then(|node| node.properties.get(name).copied());
+                    if is_object && META_FIELDS.contains(&name.as_str()) {
                         // The metadata has a schema of its own; a custom one can only restrict it.
                         let is_built_in = node.is_some_and(|node| node.definition.is_some());
                         property = if is_built_in { property } else { self.schema.metadata_id() };
@@ -72,51 +87,38 @@ impl Walk<'_> {
                             continue;
                         }
                     }
-                    let below = property.map(Some).or_else(|| node.and_then(|node| below_additional(node.additional)));
-                    match below {
-                        Some(child) => {
-                            self.enter_field(&name);
-                            if let Some(field) = fields.get_mut(&name) {
-                                self.visit(field, child, false);
-                            }
-                            self.path.truncate(depth);
-                        }
-                        None if keeps_here => {}
-                        None => {
-                            self.enter_field(&name);
-                            self.unknown.push(self.path.clone());
-                            self.path.truncate(depth);
-                            removed.push(name);
-                        }
+                    let additional = || node.and_then(|node| below_additional(node.additional));
+                    self.path.push(Place::Field(name));
+                    match property.map(Some).or_else(additional) {
+                        Some(below) => self.visit(field, below, Permission { is_object: false, keeps: false }),
+                        None if keeps => {}
+                        None => self.unknown.push(self.path.iter().map(|place| place.to_step()).collect()),
                     }
-                }
-                for name in removed {
-                    fields.shift_remove(&name);
+                    self.path.pop();
                 }
             }
             Value::Array(items) => {
                 let below = node.and_then(|node| node.items);
-                if below.is_none() && keeps_here {
+                if below.is_none() && keeps {
                     return;
                 }
-                for (position, item) in items.iter_mut().enumerate() {
-                    self.path.push_str(&format!("[{position}]"));
-                    // Lists pass their permission on: fields inside are kept as the list itself is.
-                    self.keeps = keeps_here;
-                    self.visit(item, below, false);
-                    self.keeps = false;
-                    self.path.truncate(depth);
+                for (position, item) in items.iter().enumerate() {
+                    self.path.push(Place::Item(position));
+                    self.visit(item, below, Permission { is_object: false, keeps });
+                    self.path.pop();
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
+}
 
-    fn enter_field(&mut self, name: &str) {
-        if !self.path.is_empty() {
-            self.path.push('.');
+impl Place<'_> {
+    fn to_step(self) -> Step {
+        match self {
+            Self::Field(name) => Step::Field(name.to_owned()),
+            Self::Item(position) => Step::Item(position),
         }
-        self.path.push_str(name);
     }
 }
 
@@ -128,4 +130,48 @@ fn below_additional(additional: Additional) -> Option<Option<NodeId>> {
         Additional::Anything => Some(None),
         Additional::Values(id) => Some(Some(id)),
     }
+}
+
+fn remove(value: &mut Value, path: &[Step]) {
+    match (value, path) {
+        (Value::Object(fields), [Step::Field(name)]) => drop(fields.shift_remove(name)),
+        (Value::Object(fields), [Step::Field(name), rest @ ..]) => {
+            if let Some(field) = fields.get_mut(name) {
+                remove(field, rest);
+            }
+        }
+        (Value::Array(items), [Step::Item(position), rest @ ..]) => {
+            if let Some(item) = items.get_mut(*position) {
+                remove(item, rest);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn texts(schema: &Schema, found: &[Vec<Step>]) -> Vec<String> {
+    let mut texts: Vec<String> = found.iter().map(|path| text(path)).collect();
+    if schema.node(schema.root_id()).definition.is_none() {
+        texts.sort_by_cached_key(|path| match path.starts_with("metadata.") {
+            true => (false, String::new()),
+            false => (true, path.clone()),
+        });
+    }
+    texts
+}
+
+fn text(path: &[Step]) -> String {
+    let mut text = String::new();
+    for step in path {
+        match step {
+            Step::Field(name) => {
+                if !text.is_empty() {
+                    text.push('.');
+                }
+                text.push_str(name);
+            }
+            Step::Item(position) => text.push_str(&format!("[{position}]")),
+        }
+    }
+    text
 }

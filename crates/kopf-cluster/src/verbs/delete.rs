@@ -20,7 +20,7 @@ use crate::render::{ListMeta, Renderer, decode};
 use crate::request::{Answer, Request};
 use crate::routes::ObjectRoute;
 use crate::schema::FieldError;
-use crate::state::State;
+use crate::state::{CRDS, State};
 use crate::status::{Refusal, deleted};
 use crate::store::{Place, StoreError, Stored, Write};
 
@@ -206,7 +206,7 @@ fn is_held(resource: &ResourceType, object: &Value) -> bool {
 fn mark(state: &State, resource: &ResourceType, old: &Value, options: &DeleteOptions) -> Value {
     let mut object = old.clone();
     add_finalizers(resource, &mut object, options);
-    kinds::prepare_deletion(resource, &mut object);
+    kinds::prepare_deletion(resource, &mut object, state.now());
     let grace = kinds::grace_period(resource, old, options.grace_period_seconds);
     let already = old["metadata"].get("deletionTimestamp").is_some();
     let shorter = old["metadata"]["deletionGracePeriodSeconds"].as_i64().is_some_and(|current| grace < current);
@@ -217,11 +217,12 @@ fn mark(state: &State, resource: &ResourceType, old: &Value, options: &DeleteOpt
     let held = is_held(resource, &object) || grace > 0;
     let metadata = &mut object["metadata"];
     metadata["deletionTimestamp"] = json!(timestamp(time));
-    // Namespaces are the exception: they know no grace.
-    if !resource.is("", "namespaces") {
+    // Namespaces and CRDs are the exceptions: they know no grace.
+    let graceless = resource.is("", "namespaces") || resource.is(CRDS.0, CRDS.1);
+    if !graceless {
         metadata["deletionGracePeriodSeconds"] = json!(grace);
     }
-    if resource.counts_generations() && held && !already {
+    if resource.counts_generations() && held && !already && !graceless {
         metadata["generation"] = json!(metadata["generation"].as_i64().unwrap_or_default() + 1);
     }
     if !held {

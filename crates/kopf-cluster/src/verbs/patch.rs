@@ -8,6 +8,7 @@ use super::create::create_object;
 use super::update::write_if_unchanged;
 use crate::admit::{self, Part};
 use crate::catalog::ResourceType;
+use crate::go_types;
 use crate::ownership::{Writer, apply_configuration};
 use crate::patching::{JsonPatchError, StrategicPatchError, apply_json_patch, apply_merge, apply_strategic};
 use crate::query::WriteOptions;
@@ -45,6 +46,9 @@ pub fn patch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Resu
     let written = write_if_unchanged(state, resource, &place, options.dry_run, |old| {
         let mut patched = patch.apply(resource, old)?;
         if resource.custom().is_none() {
+            if let Some(problem) = go_types::misfit(resource, &patched) {
+                return Err(Refusal::invalid_patch(&patched, &problem));
+            }
             put_type(&mut patched, resource);
         }
         warnings = admit::check_fields(resource, &patched, None, &options)?;

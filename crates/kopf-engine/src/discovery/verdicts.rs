@@ -96,7 +96,7 @@ mod tests {
             verdicts(&[selector("x"), selector("y")], &revision),
             [
                 "Ambiguous resources will not be served (try specifying API groups): Selector(any_name='x') => {things.v1.a, things.v1.b}",
-                "Unresolved resources cannot be served (try creating their CRDs): Selector(any_name='x'), Selector(any_name='y')",
+                "Unresolved resources cannot be served (try creating their CRDs): Selector(any_name='y')",
                 "Non-watchable resources will not be served: {things.v1.c}",
                 "Non-patchable resources will not be served: {things.v1.d}",
             ]

@@ -39,7 +39,7 @@ async fn reads_are_repeated_with_the_backoffs() {
     assert_eq!(start.elapsed().as_secs(), 1 + 1 + 300 + 2 + 3);
     assert_eq!(fake.requests().len(), 5);
     let warnings = fake.warnings();
-    assert_eq!(warnings[0], "Request attempt #1/9 failed; will retry: GET /x -> GET /x: 500 code 500");
+    assert_eq!(warnings[0], "Request attempt #1/9 failed; will retry: GET /x: 500 code 500");
     let counts = api.counters().snapshot();
     assert_eq!(counts, [("get", "2xx", 1), ("get", "429", 1), ("get", "5xx", 1), ("get", "error", 2)]);
 }

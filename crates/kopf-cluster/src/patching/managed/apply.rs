@@ -80,7 +80,8 @@ fn message_of(conflicts: &[Conflict]) -> String {
 }
 
 /// Applies a configuration to a live object, absent if it is to be created, and returns the object
-/// with its new `managedFields`. The caller defaults, prunes and validates it as any other write.
+/// with its new `managedFields`. The caller defaults and validates it, but does not prune it: what
+/// the schema does not know was refused already, and a null is a flaw to complain about.
 pub fn apply(write: &Write<'_>, live: Option<&Value>, config: &Value, force: bool) -> Result<Value, ApplyError> {
     match try_apply(write, live, config, force) {
         Err(ApplyError::Conflicts(conflicts)) if write.manager == "kubectl" => {

@@ -1,6 +1,8 @@
 //! What changed between two states of an object, field by field.
 
-use serde_json::Value;
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
 
 use super::field_set::FieldSet;
 use super::path::{PathElement, compare_values};
@@ -68,8 +70,9 @@ impl Walk<'_> {
         let atom = self.shape.atom(place);
         match sort {
             Some(Sort::Map) => {
-                let fields = |value: Option<&Value>| value.and_then(Value::as_object).cloned().unwrap_or_default();
-                let (old_fields, new_fields) = (fields(old), fields(new));
+                let none = Map::new();
+                let old_fields = old.and_then(Value::as_object).unwrap_or(&none);
+                let new_fields = new.and_then(Value::as_object).unwrap_or(&none);
                 if atom.map == Some(true) || (old_fields.is_empty() && new_fields.is_empty()) {
                     return self.leaf(old, new);
                 }
@@ -82,13 +85,13 @@ impl Walk<'_> {
                 false
             }
             Some(Sort::List) => {
-                let items = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
-                let (old_items, new_items) = (items(old), items(new));
+                let old_items = old.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+                let new_items = new.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
                 let list = atom.list.unwrap_or(List::Atomic);
                 if list == List::Atomic || (old_items.is_empty() && new_items.is_empty()) {
                     return self.leaf(old, new);
                 }
-                self.items(place, &list, &old_items, &new_items);
+                self.items(place, &list, old_items, new_items);
                 false
             }
             Some(Sort::Scalar) | None => self.leaf(old, new),
@@ -106,30 +109,22 @@ impl Walk<'_> {
     }
 
     fn items(&mut self, place: Place, list: &List, old: &[Value], new: &[Value]) {
-        let index = |items: &[Value]| {
-            let mut indexed: Vec<(PathElement, Vec<Value>)> = Vec::new();
-            for item in items {
-                let Ok(element) = self.shape.element(place, list, item) else { continue };
-                match indexed.iter_mut().find(|(other, _)| *other == element) {
-                    Some((_, same)) => same.push(item.clone()),
-                    None => indexed.push((element, vec![item.clone()])),
-                }
+        let mut elements: Vec<PathElement> = Vec::new();
+        let mut both: BTreeMap<PathElement, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
+        for (is_new, item) in old.iter().map(|item| (false, item)).chain(new.iter().map(|item| (true, item))) {
+            let Ok(element) = self.shape.element(place, list, item) else { continue };
+            if !both.contains_key(&element) {
+                elements.push(element.clone());
             }
-            indexed
-        };
-        let (old, new) = (index(old), index(new));
-        let find = |items: &[(PathElement, Vec<Value>)], element: &PathElement| {
-            items.iter().find(|(other, _)| other == element).map(|(_, same)| same.clone()).unwrap_or_default()
-        };
-        let mut elements: Vec<PathElement> = old.iter().map(|(element, _)| element.clone()).collect();
-        elements
-            .extend(new.iter().map(|(element, _)| element.clone()).filter(|element| find(&old, element).is_empty()));
+            let (before, after) = both.entry(element).or_default();
+            if is_new { after.push(item) } else { before.push(item) }
+        }
         let items_place = self.shape.item(place);
         for element in elements {
-            let (before, after) = (find(&old, &element), find(&new, &element));
+            let Some((before, after)) = both.get(&element) else { continue };
             self.path.push(element);
             match (before.as_slice(), after.as_slice()) {
-                ([] | [_], [] | [_]) => self.visit(items_place, before.first(), after.first()),
+                ([] | [_], [] | [_]) => self.visit(items_place, before.first().copied(), after.first().copied()),
                 ([] | [_], _) => {
                     if let Some(item) = before.first() {
                         self.visit(items_place, Some(item), None);
@@ -144,7 +139,7 @@ impl Walk<'_> {
                 }
                 _ => {
                     let is_same = before.len() == after.len()
-                        && before.iter().zip(&after).all(|(before, after)| compare_values(before, after).is_eq());
+                        && before.iter().zip(after).all(|(before, after)| compare_values(before, after).is_eq());
                     if !is_same {
                         self.found.modified.insert(&self.path);
                     }

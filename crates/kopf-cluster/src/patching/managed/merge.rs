@@ -21,8 +21,9 @@ fn visit(shape: &Shape<'_>, place: Place, live: Option<&Value>, config: Option<&
     };
     match sort {
         Some(Sort::Map) => {
-            let fields = |value: Option<&Value>| value.and_then(Value::as_object).cloned().unwrap_or_default();
-            let (live_fields, config_fields) = (fields(live), fields(config));
+            let none = Map::new();
+            let live_fields = live.and_then(Value::as_object).unwrap_or(&none);
+            let config_fields = config.and_then(Value::as_object).unwrap_or(&none);
             if atom.map == Some(true) || (live_fields.is_empty() && config_fields.is_empty()) {
                 return leaf();
             }
@@ -37,13 +38,13 @@ fn visit(shape: &Shape<'_>, place: Place, live: Option<&Value>, config: Option<&
             (!merged.is_empty()).then_some(Value::Object(merged))
         }
         Some(Sort::List) => {
-            let items = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
-            let (live_items, config_items) = (items(live), items(config));
+            let live_items = live.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            let config_items = config.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
             let list = atom.list.unwrap_or(List::Atomic);
             if list == List::Atomic || (live_items.is_empty() && config_items.is_empty()) {
                 return leaf();
             }
-            let merged = merge_items(shape, place, &list, &live_items, &config_items);
+            let merged = merge_items(shape, place, &list, live_items, config_items);
             (!merged.is_empty()).then_some(Value::Array(merged))
         }
         Some(Sort::Scalar) | None => leaf(),

@@ -17,7 +17,7 @@ mod owners;
 mod apply;
 mod zero;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::schema::Schema;
 
@@ -98,22 +98,44 @@ pub fn record_write(write: &Write<'_>, old: Option<&Value>, new: &mut Value) {
 
 /// Keeps the old bookkeeping if a write changed nothing but the times in it.
 pub fn keep_times_of_no_change(old: &Value, new: &mut Value) {
-    let without_times = |object: &Value| {
-        let mut object = object.clone();
-        let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
-        for entry in entries.into_iter().flatten() {
-            if let Some(entry) = entry.as_object_mut() {
-                entry.shift_remove("time");
-            }
-        }
-        object
-    };
-    let managed_fields = old.pointer("/metadata/managedFields");
-    if let (true, Some(managed_fields)) = (without_times(old) == without_times(new), managed_fields)
-        && let Some(place) = new.pointer_mut("/metadata/managedFields")
-    {
-        *place = managed_fields.clone();
+    if !is_same_but_for_times(old, new) {
+        return;
     }
+    let managed_fields = old.pointer("/metadata/managedFields");
+    if let (Some(old), Some(new)) = (managed_fields, new.pointer_mut("/metadata/managedFields")) {
+        *new = old.clone();
+    }
+}
+
+fn is_same_but_for_times(old: &Value, new: &Value) -> bool {
+    let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return false };
+    is_same_but(old, new, "metadata", |old, new| {
+        let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return old == new };
+        is_same_but(old, new, "managedFields", |old, new| {
+            let (Some(old), Some(new)) = (old.as_array(), new.as_array()) else { return old == new };
+            old.len() == new.len()
+                && old.iter().zip(new).all(|(old, new)| match (old.as_object(), new.as_object()) {
+                    (Some(old), Some(new)) => is_same_but(old, new, "time", |_, _| true),
+                    _ => old == new,
+                })
+        })
+    })
+}
+
+/// Whether two objects are the same, one of their fields being compared in a way of its own.
+fn is_same_but(
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+    name: &str,
+    compare: impl FnOnce(&Value, &Value) -> bool,
+) -> bool {
+    let is_rest_same =
+        old.iter().filter(|(field, _)| *field != name).all(|(field, value)| new.get(field) == Some(value));
+    let is_field_same = match (old.get(name), new.get(name)) {
+        (Some(old), Some(new)) => compare(old, new),
+        (old, new) => old == new,
+    };
+    old.len() == new.len() && is_rest_same && is_field_same
 }
 
 /// The entries that a write starts from: those that it brings, or those of the stored object.
@@ -153,12 +175,17 @@ fn record_in(
 ) {
     let Some(schema) = write.versions.schema(write.api_version) else { return };
     let shape = Shape::new(&schema);
-    let empty = zero_object(&schema, new);
-    let mut old = old.cloned().unwrap_or(empty);
-    strip_managed_fields(&mut old);
-    let changes = compare(&shape, &old, new);
+    let empty;
+    let old = match old {
+        Some(old) => old,
+        None => {
+            empty = zero_object(&schema, new);
+            &empty
+        }
+    };
+    let changes = compare(&shape, old, new);
     // Nothing is in the way of a plain write.
-    let _ = take_from_others(write, &old, new, &changes, owners, None, true);
+    let _ = take_from_others(write, old, new, &changes, owners, None, true);
     let set = changes.modified.union(&changes.added).outside_of(write.ignored).difference(&stripped());
     if set.is_empty() {
         return;

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{FieldError, Schema, check_definition};
+use super::{FieldError, Schema, check_definition, encode_whole_floats};
 
 fn groups(text: &str) -> Vec<Value> {
     serde_json::from_str(text).expect("a recorded file")
@@ -30,19 +30,15 @@ fn sorted_causes(causes: &Value) -> Vec<String> {
     texts
 }
 
-/// The server's encoder writes whole floats without a point.
-fn whole_floats_as_integers(value: &Value) -> Value {
-    serde_json::from_str(&super::go_json(value)).unwrap()
-}
-
 /// Replays one create: the answer as (code, causes or warnings, stored spec).
 fn create(schema: &Schema, kind: &str, spec: &Value) -> (u64, Vec<String>, Value) {
     let mut object = json!({"apiVersion": "h8.kopf.dev/v1", "kind": kind, "metadata": {"name": "x"}, "spec": spec});
     schema.default(&mut object);
     schema.prune(&mut object);
     let errors = schema.validate(&object, None);
+    encode_whole_floats(&mut object);
     match errors.is_empty() {
-        true => (201, Vec::new(), whole_floats_as_integers(&object["spec"])),
+        true => (201, Vec::new(), object["spec"].clone()),
         false => (422, sorted_causes(&FieldError::causes(&errors)), Value::Null),
     }
 }
