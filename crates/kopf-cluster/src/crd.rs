@@ -160,8 +160,8 @@ pub fn settle(crd: &Value, now: Timestamp) -> Option<Value> {
 
 /// Notes that a CRD is going away.
 pub fn terminate(crd: &mut Value, now: Timestamp) {
-    let message = "CustomResource deletion is in progress";
-    set_condition(&mut crd["status"]["conditions"], "Terminating", "InstanceDeletionInProgress", message, now);
+    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    set_condition(&mut crd["status"]["conditions"], "Terminating", "InstanceDeletionPending", message, now);
 }
 
 fn set_condition(conditions: &mut Value, kind: &str, reason: &str, message: &str, now: Timestamp) {

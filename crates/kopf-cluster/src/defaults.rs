@@ -49,6 +49,26 @@ const CONTAINER: &[(&str, &str)] = &[
 /// Paths of whole objects, by `plural.group`.
 const KINDS: &[(&str, &[(&str, &str)])] = &[
     ("pods", &[("spec.enableServiceLinks", "true")]),
+    ("endpoints", &[("subsets[].ports[].protocol", "\"TCP\"")]),
+    (
+        "endpointslices.discovery.k8s.io",
+        &[("endpoints[].conditions", "{}"), ("ports[].name", "\"\""), ("ports[].protocol", "\"TCP\"")],
+    ),
+    (
+        "events",
+        &[
+            ("source", "{}"),
+            ("firstTimestamp", "null"),
+            ("lastTimestamp", "null"),
+            ("eventTime", "null"),
+            ("reportingComponent", "\"\""),
+            ("reportingInstance", "\"\""),
+        ],
+    ),
+    (
+        "events.events.k8s.io",
+        &[("deprecatedSource", "{}"), ("deprecatedFirstTimestamp", "null"), ("deprecatedLastTimestamp", "null")],
+    ),
     (
         "deployments.apps",
         &[
@@ -88,6 +108,8 @@ const KINDS: &[(&str, &[(&str, &str)])] = &[
             ("spec.backoffLimit", "6"),
             ("spec.completionMode", "\"NonIndexed\""),
             ("spec.suspend", "false"),
+            ("spec.manualSelector", "false"),
+            ("spec.template.metadata", "{}"),
             ("spec.podReplacementPolicy", "\"TerminatingOrFailed\""),
         ],
     ),
@@ -98,6 +120,8 @@ const KINDS: &[(&str, &[(&str, &str)])] = &[
             ("spec.suspend", "false"),
             ("spec.successfulJobsHistoryLimit", "3"),
             ("spec.failedJobsHistoryLimit", "1"),
+            ("spec.jobTemplate.metadata", "{}"),
+            ("spec.jobTemplate.spec.template.metadata", "{}"),
         ],
     ),
     (
@@ -113,9 +137,23 @@ const KINDS: &[(&str, &[(&str, &str)])] = &[
     ("persistentvolumeclaims", &[("spec.volumeMode", "\"Filesystem\"")]),
     (
         "persistentvolumes",
-        &[("spec.volumeMode", "\"Filesystem\""), ("spec.persistentVolumeReclaimPolicy", "\"Retain\"")],
+        &[
+            ("spec.volumeMode", "\"Filesystem\""),
+            ("spec.persistentVolumeReclaimPolicy", "\"Retain\""),
+            ("spec.hostPath.type", "\"\""),
+        ],
     ),
-    ("horizontalpodautoscalers.autoscaling", &[("spec.minReplicas", "1")]),
+    (
+        "horizontalpodautoscalers.autoscaling",
+        &[
+            ("spec.minReplicas", "1"),
+            (
+                "spec.metrics",
+                "[{\"type\":\"Resource\",\"resource\":{\"name\":\"cpu\",\"target\":{\"type\":\"Utilization\",\
+                 \"averageUtilization\":80}}}]",
+            ),
+        ],
+    ),
     ("ingresses.networking.k8s.io", &[("spec.rules[].http.paths[].pathType", "\"ImplementationSpecific\"")]),
     ("networkpolicies.networking.k8s.io", &[("spec.policyTypes", "[\"Ingress\"]")]),
     ("storageclasses.storage.k8s.io", &[("reclaimPolicy", "\"Delete\""), ("volumeBindingMode", "\"Immediate\"")]),

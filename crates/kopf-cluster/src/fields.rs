@@ -35,15 +35,11 @@ pub fn selects(selectors: &Selectors, stored: &Stored) -> bool {
         return false;
     }
     let mut decoded = None;
-    selectors.fields.is_empty()
-        || selectors.fields.terms.iter().all(|term| {
-            let value = match term.field.as_str() {
-                "metadata.name" => stored.place.name.to_string(),
-                "metadata.namespace" => stored.place.namespace.to_string(),
-                field => field_text(decoded.get_or_insert_with(|| stored.decode()), field),
-            };
-            (value == term.value) == term.equal
-        })
+    selectors.fields.matches(|field| match field {
+        "metadata.name" => stored.place.name.to_string(),
+        "metadata.namespace" => stored.place.namespace.to_string(),
+        field => field_text(decoded.get_or_insert_with(|| stored.decode()), field),
+    })
 }
 
 /// A field as the text that selectors compare it by.

@@ -13,10 +13,7 @@ use crate::crd::CLEANUP_FINALIZER;
 use crate::render::decode;
 use crate::state::{CRDS, State};
 use crate::store::Place;
-use crate::verbs::{DeleteOptions, Propagation, delete_object, write_if_unchanged};
-
-const FOREGROUND: &str = "foregroundDeletion";
-const ORPHAN: &str = "orphan";
+use crate::verbs::{DeleteOptions, FOREGROUND, ORPHAN, Propagation, delete_object, write_if_unchanged};
 
 /// Looks after an object that was changed: whether it waits for its dependents.
 pub fn after_update(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
@@ -155,7 +152,8 @@ fn has_finalizer(object: &Value, name: &str) -> bool {
     object["metadata"]["finalizers"].as_array().is_some_and(|list| list.iter().any(|finalizer| finalizer == name))
 }
 
-fn drop_finalizer(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value, name: &str) {
+/// Removes a finalizer from an object, and the object if it was the last thing that held it.
+pub fn drop_finalizer(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value, name: &str) {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     let place = Place::new(text("namespace"), text("name"));
     // If the object is gone in the meantime, so is its finalizer.

@@ -62,15 +62,18 @@ impl JsonPath {
 
     /// The names of the fields, if there is nothing else in the path.
     pub fn fields(&self) -> Option<Vec<&str>> {
-        let name = |step| match step {
-            &Step::Field(ref name) => Some(name.as_str()),
-            _ => None,
-        };
-        self.steps.iter().map(name).collect()
+        self.steps.iter().map(Step::field).collect()
     }
 }
 
 impl Step {
+    fn field(&self) -> Option<&str> {
+        match self {
+            Self::Field(name) => Some(name),
+            _ => None,
+        }
+    }
+
     fn follow<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
         match (self, value) {
             (Step::Field(name), Value::Object(fields)) => fields.get(name).into_iter().collect(),

@@ -3,6 +3,10 @@
 //! `admit.rs` and `verbs/` call these hooks at fixed places: when an object is made, changed,
 //! checked, marked as deleted, and gone. A kind that is not named here has nothing special.
 
+mod pods;
+mod services;
+mod batch;
+
 use std::sync::Arc;
 
 use base64::Engine;
@@ -11,6 +15,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::catalog::ResourceType;
+use crate::clock::timestamp;
 use crate::crd;
 use crate::gc;
 use crate::namespaces;
@@ -21,6 +26,10 @@ use crate::status::Refusal;
 use crate::store::Place;
 use crate::verbs::{Propagation, write_if_unchanged};
 use crate::workload_checks;
+
+/// What keeps claims and volumes while they are used.
+const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
+const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
 
 /// Whether a status that was sent with a new object is dropped.
 pub fn starts_without_status(resource: &ResourceType) -> bool {
@@ -33,6 +42,8 @@ pub fn complete(resource: &ResourceType, object: &mut Value) {
         "namespaces" => namespaces::label(object),
         "secrets" => encode_string_data(object),
         "customresourcedefinitions.apiextensions.k8s.io" => crd::complete(object),
+        "daemonsets.apps" => batch::count_templates(object),
+        "replicationcontrollers" => batch::label_as_template(object),
         _ => {}
     }
 }
@@ -47,8 +58,15 @@ pub fn prepare_new(state: &State, resource: &ResourceType, object: &mut Value) -
             }
             crd::prepare(object);
         }
-        "pods" => prepare_pod(state, object),
-        "services" => prepare_service(state, resource, object),
+        "pods" => pods::prepare_new(state, object),
+        "jobs.batch" => batch::prepare_new(object),
+        "nodes" => prepare_node(object),
+        "persistentvolumeclaims" => protect(object, PVC_PROTECTION),
+        "persistentvolumes" => {
+            protect(object, PV_PROTECTION);
+            object["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": timestamp(state.now())});
+        }
+        "services" => services::prepare_new(state, resource, object),
         _ => {}
     }
     if let Some(status) = initial_status(resource).filter(|_| object.get("status").is_none()) {
@@ -62,15 +80,7 @@ pub fn prepare_change(resource: &ResourceType, old: &Value, object: &mut Value) 
     match resource.qualified().as_str() {
         "namespaces" => object["spec"] = old["spec"].clone(),
         "customresourcedefinitions.apiextensions.k8s.io" => crd::prepare(object),
-        "services" => {
-            for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-                if object["spec"].get(field).is_none_or(|value| value.is_null() || value == "") {
-                    if let Some(kept) = old["spec"].get(field) {
-                        object["spec"][field] = kept.clone();
-                    }
-                }
-            }
-        }
+        "services" => services::prepare_change(old, object),
         _ => {}
     }
 }
@@ -118,6 +128,10 @@ pub fn after_mark(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Val
         after_update(state, resource, object);
         gc::empty_crd(state, object);
     } else {
+        // Nobody uses claims and volumes here, so nothing has to wait for them.
+        for finalizer in [PVC_PROTECTION, PV_PROTECTION] {
+            gc::drop_finalizer(state, resource, object, finalizer);
+        }
         gc::after_update(state, resource, object);
     }
 }
@@ -207,7 +221,7 @@ fn initial_status(resource: &ResourceType) -> Option<Value> {
         "daemonsets.apps" => json!({"currentNumberScheduled": 0, "numberMisscheduled": 0,
             "desiredNumberScheduled": 0, "numberReady": 0}),
         "services" | "ingresses.networking.k8s.io" => json!({"loadBalancer": {}}),
-        "persistentvolumeclaims" | "persistentvolumes" => json!({"phase": "Pending"}),
+        "persistentvolumeclaims" => json!({"phase": "Pending"}),
         "poddisruptionbudgets.policy" => json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0,
             "expectedPods": 0}),
         "horizontalpodautoscalers.autoscaling" => json!({"desiredReplicas": 0, "currentMetrics": null}),
@@ -232,6 +246,41 @@ fn encode_string_data(secret: &mut Value) {
     }
 }
 
+fn protect(object: &mut Value, finalizer: &str) {
+    let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    if !finalizers.iter().any(|known| known == finalizer) {
+        finalizers.push(json!(finalizer));
+    }
+    object["metadata"]["finalizers"] = Value::Array(finalizers);
+}
+
+/// New nodes take no pods until somebody says that they are ready.
+fn prepare_node(node: &mut Value) {
+    if !node["spec"].is_object() {
+        node["spec"] = json!({});
+    }
+    let mut taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    if !taints.iter().any(|taint| taint["key"] == "node.kubernetes.io/not-ready") {
+        taints.push(json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}));
+    }
+    node["spec"]["taints"] = Value::Array(taints);
+    if !node["status"].is_object() {
+        node["status"] = json!({});
+    }
+    if node["status"].get("daemonEndpoints").is_none() {
+        node["status"]["daemonEndpoints"] = json!({"kubeletEndpoint": {"Port": 0}});
+    }
+    const FACTS: [&str; 10] = [
+        "machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion",
+        "kubeProxyVersion", "operatingSystem", "architecture",
+    ];
+    for fact in FACTS {
+        if node["status"]["nodeInfo"].get(fact).is_none() {
+            node["status"]["nodeInfo"][fact] = json!("");
+        }
+    }
+}
+
 fn check_immutable_data(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let Some(old) = old.filter(|old| old["immutable"] == true) else { return Vec::new() };
     let detail = "field is immutable when `immutable` is set";
@@ -245,111 +294,4 @@ fn check_immutable_data(object: &Value, old: Option<&Value>) -> Vec<FieldError> 
         }
     }
     errors
-}
-
-fn prepare_pod(state: &State, pod: &mut Value) {
-    let account = pod["spec"]["serviceAccountName"].as_str().unwrap_or("default").to_owned();
-    let spec = &mut pod["spec"];
-    if !spec.is_object() {
-        return;
-    }
-    spec["serviceAccountName"] = json!(account);
-    spec["serviceAccount"] = json!(account);
-    for (field, value) in [("priority", json!(0)), ("preemptionPolicy", json!("PreemptLowerPriority"))] {
-        if spec.get(field).is_none() {
-            spec[field] = value;
-        }
-    }
-    let mut tolerations = spec["tolerations"].as_array().cloned().unwrap_or_default();
-    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
-        if !tolerations.iter().any(|toleration| toleration["key"] == key) {
-            tolerations
-                .push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
-        }
-    }
-    spec["tolerations"] = Value::Array(tolerations);
-    mount_account(state, &mut pod["spec"]);
-    let quality = quality_of_service(&pod["spec"]);
-    pod["status"] = json!({"phase": "Pending", "qosClass": quality});
-}
-
-/// Pods see the token of their account as files, unless they do not want it.
-fn mount_account(state: &State, spec: &mut Value) {
-    const MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-    if spec["automountServiceAccountToken"] == false {
-        return;
-    }
-    let name = format!("kube-api-access-{}", state.randomness().suffix());
-    let mut volumes = spec["volumes"].as_array().cloned().unwrap_or_default();
-    let namespace = json!({"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}});
-    volumes.push(json!({"name": name, "projected": {"defaultMode": 420, "sources": [
-        {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
-        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-        {"downwardAPI": {"items": [namespace]}}]}}));
-    spec["volumes"] = Value::Array(volumes);
-    for list in ["containers", "initContainers"] {
-        for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
-            let mut mounts = container["volumeMounts"].as_array().cloned().unwrap_or_default();
-            if !mounts.iter().any(|mount| mount["mountPath"] == MOUNT) {
-                mounts.push(json!({"name": name, "readOnly": true, "mountPath": MOUNT}));
-                container["volumeMounts"] = Value::Array(mounts);
-            }
-        }
-    }
-}
-
-fn quality_of_service(spec: &Value) -> &'static str {
-    let containers = spec["containers"].as_array().cloned().unwrap_or_default();
-    let given =
-        |container: &Value, kind: &str| container["resources"][kind].as_object().is_some_and(|map| !map.is_empty());
-    if !containers.iter().any(|container| given(container, "limits") || given(container, "requests")) {
-        return "BestEffort";
-    }
-    let guaranteed = containers.iter().all(|container| {
-        let limits = &container["resources"]["limits"];
-        ["cpu", "memory"].iter().all(|name| {
-            let request = container["resources"]["requests"].get(name);
-            limits.get(name).is_some() && request.is_none_or(|request| Some(request) == limits.get(name))
-        })
-    });
-    if guaranteed { "Guaranteed" } else { "Burstable" }
-}
-
-/// Services get an address of their own, and ports on nodes if they want them.
-fn prepare_service(state: &State, resource: &ResourceType, service: &mut Value) {
-    if service["spec"]["type"] == "ExternalName" || !service["spec"].is_object() {
-        return;
-    }
-    let taken: Vec<Value> =
-        state.store().list(&resource.storage, None, None).iter().map(|stored| stored.decode()).collect();
-    let spec = &mut service["spec"];
-    if spec["clusterIP"].as_str().is_none_or(str::is_empty) {
-        let is_free = |address: &String| !taken.iter().any(|other| other["spec"]["clusterIP"] == address.as_str());
-        let addresses = (0..=255).flat_map(|high| (1..=254).map(move |low| format!("10.0.{high}.{low}")));
-        spec["clusterIP"] = json!(addresses.into_iter().find(is_free).unwrap_or_default());
-    }
-    spec["clusterIPs"] = json!([spec["clusterIP"]]);
-    for (field, value) in [("ipFamilies", json!(["IPv4"])), ("ipFamilyPolicy", json!("SingleStack"))] {
-        if spec.get(field).is_none() {
-            spec[field] = value;
-        }
-    }
-    if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer")) {
-        let used = |port: i64| {
-            let ports = taken.iter().flat_map(|other| other["spec"]["ports"].as_array().into_iter().flatten());
-            ports.into_iter().any(|other| other["nodePort"] == port)
-        };
-        let mut free = (30_000..32_768).filter(|port| !used(*port)).collect::<Vec<i64>>().into_iter();
-        for port in spec["ports"].as_array_mut().into_iter().flatten() {
-            if port.get("nodePort").is_none_or(|port| port == 0) {
-                port["nodePort"] = json!(free.next());
-            }
-        }
-        if spec.get("externalTrafficPolicy").is_none() {
-            spec["externalTrafficPolicy"] = json!("Cluster");
-        }
-        if spec["type"] == "LoadBalancer" && spec.get("allocateLoadBalancerNodePorts").is_none() {
-            spec["allocateLoadBalancerNodePorts"] = json!(true);
-        }
-    }
 }

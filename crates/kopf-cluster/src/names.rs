@@ -67,10 +67,8 @@ pub fn check_label(name: &str) -> Vec<String> {
 
 fn check_path_segment(name: &str, is_prefix: bool) -> Vec<String> {
     let mut problems = Vec::new();
-    if !is_prefix {
-        if name == "." || name == ".." {
-            problems.push(format!("may not be '{name}'"));
-        }
+    if !is_prefix && (name == "." || name == "..") {
+        problems.push(format!("may not be '{name}'"));
     }
     for illegal in ["/", "%"] {
         if name.contains(illegal) {

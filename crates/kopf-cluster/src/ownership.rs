@@ -105,7 +105,7 @@ fn refusal(error: ApplyError) -> Refusal {
             let mut refusal = Refusal::bare(message);
             refusal.code = 409;
             refusal.reason = "Conflict";
-            refusal.details = json!({"causes": error.causes()});
+            *refusal.details = json!({"causes": error.causes()});
             refusal
         }
     }

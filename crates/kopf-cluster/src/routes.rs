@@ -110,7 +110,7 @@ fn objects(catalog: &Catalog, group: &str, version: &str, rest: &[&str]) -> Resu
     let (namespace, rest) = match rest {
         // Namespaces have parts of their own; everything else below them is in them.
         ["namespaces", namespace, rest @ ..]
-            if !rest.is_empty() && !(group.is_empty() && matches!(rest[0], "status" | "finalize")) =>
+            if rest.first().is_some_and(|part| !(group.is_empty() && matches!(*part, "status" | "finalize"))) =>
         {
             (Some((*namespace).to_owned()), rest)
         }
@@ -124,12 +124,9 @@ fn objects(catalog: &Catalog, group: &str, version: &str, rest: &[&str]) -> Resu
         _ => return Err(RouteError::NoSuchResource),
     };
     let resource = catalog.get(group, version, plural).ok_or(RouteError::NoSuchResource)?;
-    let in_its_scope = match (resource.namespaced, &namespace, &name) {
-        (true, None, Some(_)) | (false, Some(_), _) => false,
-        _ => true,
-    };
+    let out_of_scope = matches!((resource.namespaced, &namespace, &name), (true, None, Some(_)) | (false, Some(_), _));
     let known_part = subresource.as_ref().is_none_or(|name| resource.subresource(name).is_some());
-    match in_its_scope && known_part {
+    match !out_of_scope && known_part {
         true => {
             Ok(Route::Objects(ObjectRoute { resource: Arc::clone(resource), namespace, name, subresource, watching }))
         }

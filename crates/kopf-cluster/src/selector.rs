@@ -279,7 +279,7 @@ impl FieldSelector {
     }
 
     /// Whether an object with these fields is selected. Missing fields count as empty.
-    pub fn matches(&self, field: impl Fn(&str) -> String) -> bool {
+    pub fn matches(&self, mut field: impl FnMut(&str) -> String) -> bool {
         self.terms.iter().all(|term| (field(&term.field) == term.value) == term.equal)
     }
 }

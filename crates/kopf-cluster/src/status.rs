@@ -19,14 +19,14 @@ pub struct Refusal {
     pub reason: &'static str,
     pub message: String,
     /// Which object it is about, and the causes; null where the server gives none.
-    pub details: Value,
+    pub details: Box<Value>,
     /// A token to go on with, if a list cannot go on as it was.
     pub continue_token: Option<String>,
 }
 
 impl Refusal {
     fn new(code: u16, reason: &'static str, message: impl Into<String>, details: Value) -> Self {
-        Self { code, reason, message: message.into(), details, continue_token: None }
+        Self { code, reason, message: message.into(), details: Box::new(details), continue_token: None }
     }
 
     /// The request makes no sense.
@@ -197,7 +197,7 @@ impl Refusal {
             status.insert("reason".into(), json!(self.reason));
         }
         if !self.details.is_null() {
-            status.insert("details".into(), self.details.clone());
+            status.insert("details".into(), (*self.details).clone());
         }
         status.insert("code".into(), json!(self.code));
         Value::Object(status)

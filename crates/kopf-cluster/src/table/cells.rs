@@ -101,6 +101,15 @@ pub fn cell(kind: &str, title: &str, object: &Value, now: Timestamp) -> Value {
         (_, "VolumeMode") => text("/spec/volumeMode"),
         (_, "Reason") => text("/status/reason"),
 
+        ("podtemplates", "Pod Labels") => json!(labels(&at("/template/metadata/labels"))),
+        ("endpoints", "Endpoints") => json!(endpoints(object)),
+        ("endpointslices.discovery.k8s.io", "Ports") => json!(joined_numbers(&at("/ports"), "port")),
+        ("endpointslices.discovery.k8s.io", "Endpoints") => json!(slice_addresses(object)),
+        ("ingressclasses.networking.k8s.io", "Controller") => text("/spec/controller"),
+        ("ingressclasses.networking.k8s.io", "Parameters") => json!("<none>"),
+        ("runtimeclasses.node.k8s.io", "Handler") => text("/handler"),
+        ("controllerrevisions.apps", "Controller") => json!("<none>"),
+        ("controllerrevisions.apps", "Revision") => number("/revision"),
         ("ingresses.networking.k8s.io", "Class") => or_none("/spec/ingressClassName"),
         ("ingresses.networking.k8s.io", "Hosts") => json!(ingress_hosts(object)),
         ("ingresses.networking.k8s.io", "Address") => json!(joined(at("/status/loadBalancer/ingress"), "ip")),
@@ -317,13 +326,40 @@ fn event_cell(title: &str, event: &Value, now: Timestamp) -> Value {
                 given if !given.is_empty() => given,
                 _ => plain(&first_of(&["reportingComponent", "reportingController"])),
             };
-            let host = plain(&source["host"]);
+            let host = match plain(&source["host"]) {
+                given if !given.is_empty() => given,
+                _ => plain(&event["reportingInstance"]),
+            };
             json!(if host.is_empty() { component } else { format!("{component}, {host}") })
         }
         "Message" => json!(plain(&first_of(&["message", "note"])).trim().to_owned()),
         "Count" => json!(first_of(&["count", "deprecatedCount"]).as_i64().filter(|count| *count > 0).unwrap_or(1)),
         _ => event["metadata"]["name"].clone(),
     }
+}
+
+fn joined_numbers(list: &Value, field: &str) -> String {
+    let items: Vec<String> = list.as_array().into_iter().flatten().map(|item| plain(&item[field])).collect();
+    if items.is_empty() { "<unset>".to_owned() } else { items.join(",") }
+}
+
+fn endpoints(object: &Value) -> String {
+    let mut all = Vec::new();
+    for subset in object["subsets"].as_array().into_iter().flatten() {
+        for port in subset["ports"].as_array().into_iter().flatten() {
+            for address in subset["addresses"].as_array().into_iter().flatten() {
+                all.push(format!("{}:{}", plain(&address["ip"]), plain(&port["port"])));
+            }
+        }
+    }
+    if all.is_empty() { "<none>".to_owned() } else { all.join(",") }
+}
+
+fn slice_addresses(slice: &Value) -> String {
+    let endpoints = slice["endpoints"].as_array().into_iter().flatten();
+    let addresses: Vec<&str> =
+        endpoints.flat_map(|one| one["addresses"].as_array().into_iter().flatten()).filter_map(Value::as_str).collect();
+    if addresses.is_empty() { "<unset>".to_owned() } else { addresses.join(",") }
 }
 
 fn access_modes(modes: &Value) -> String {

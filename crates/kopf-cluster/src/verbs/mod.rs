@@ -22,7 +22,7 @@ use crate::state::State;
 use crate::status::Refusal;
 
 pub use create::create_object;
-pub use delete::{DeleteOptions, Propagation, delete_object, finish_if_released};
+pub use delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation, delete_object, finish_if_released};
 pub use update::write_if_unchanged;
 
 /// Does what a request asks for.

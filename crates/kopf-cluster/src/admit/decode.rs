@@ -1,0 +1,138 @@
+//! Reading what clients send: JSON or YAML, the right kind, the right types, known fields.
+
+use serde_json::Value;
+
+use crate::catalog::ResourceType;
+use crate::go_types;
+use crate::query::{FieldValidation, WriteOptions};
+use crate::request::Request;
+use crate::schema::duplicate_fields;
+use crate::status::Refusal;
+
+/// The media types of objects.
+const OBJECT_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+/// Reads the body of a request.
+pub fn decode(request: &Request, resource: &ResourceType) -> Result<Value, Refusal> {
+    let value = match request.media_type() {
+        "application/json" => serde_json::from_slice(&request.body).map_err(|error| error.to_string()),
+        "application/yaml" | "application/x-yaml" => from_yaml(&request.body),
+        _ if resource.custom().is_some() => {
+            return Err(Refusal::unsupported_media_type("application/json, application/yaml"));
+        }
+        _ => return Err(Refusal::unsupported_media_type(OBJECT_TYPES)),
+    };
+    let problem = match value {
+        Ok(value @ Value::Object(_)) => return Ok(value),
+        Ok(other) => format!(
+            "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
+             \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            go_type(&other)
+        ),
+        Err(problem) => problem,
+    };
+    let hex: String = request.body.iter().take(1024).map(|byte| format!("{byte:02x}")).collect();
+    Err(Refusal::bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: \
+         {problem} ({hex})",
+        resource.kind
+    )))
+}
+
+/// Reads YAML as if it was JSON.
+pub fn from_yaml(body: &[u8]) -> Result<Value, String> {
+    let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
+    serde_saphyr::from_str(text).map_err(|error| error.to_string())
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Refuses objects of other kinds; puts the right kind where none is given.
+pub fn check_type(resource: &ResourceType, value: &mut Value, raw: &[u8]) -> Result<(), Refusal> {
+    let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (kind, api_version) = (text("kind"), text("apiVersion"));
+    if resource.custom().is_some() {
+        if kind.is_empty() {
+            let shown = String::from_utf8_lossy(raw);
+            return Err(Refusal::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{shown}' \
+                 ({shown})",
+                resource.kind
+            )));
+        }
+        if api_version != resource.api_version() {
+            return Err(Refusal::bad_request(format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({})",
+                resource.api_version()
+            )));
+        }
+    } else {
+        if !api_version.is_empty() && api_version != resource.api_version() {
+            return Err(Refusal::bad_request(format!(
+                "{kind} in version \"{}\" cannot be handled as a {}: no kind \"{kind}\" is registered for version \
+                 \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\"",
+                api_version.rsplit('/').next().unwrap_or_default(),
+                resource.kind
+            )));
+        }
+        if !kind.is_empty() && kind != resource.kind {
+            let (package, version) = (internal_package(&resource.group), &resource.version);
+            return Err(Refusal::bad_request(format!(
+                "{kind} in version \"{version}\" cannot be handled as a {}: converting ({version}.{kind}) to \
+                 ({package}.{}): unknown conversion",
+                resource.kind, resource.kind
+            )));
+        }
+        if let Some(problem) = go_types::misfit(resource, value) {
+            return Err(Refusal::bad_request(format!(
+                "{} in version \"{}\" cannot be handled as a {}: {problem}",
+                resource.kind, resource.version, resource.kind
+            )));
+        }
+        crate::render::put_type(value, resource);
+    }
+    Ok(())
+}
+
+fn internal_package(group: &str) -> &str {
+    match group {
+        "" => "core",
+        "rbac.authorization.k8s.io" => "rbac",
+        group => group.split('.').next().unwrap_or_default(),
+    }
+}
+
+/// Finds unknown and repeated fields; they are refused, told, or dropped in silence.
+pub fn check_fields(
+    resource: &ResourceType,
+    value: &Value,
+    raw: Option<&[u8]>,
+    options: &WriteOptions,
+) -> Result<Vec<String>, Refusal> {
+    if options.field_validation == FieldValidation::Ignore {
+        return Ok(Vec::new());
+    }
+    let repeated = raw.map(duplicate_fields).unwrap_or_default();
+    let unknown = resource.schema().map(|schema| schema.unknown_fields(value)).unwrap_or_default();
+    let mut warnings: Vec<String> = repeated.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
+    warnings.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
+    if warnings.is_empty() || options.field_validation == FieldValidation::Warn {
+        return Ok(warnings);
+    }
+    Err(Refusal::bad_request(format!(
+        "{} in version \"{}\" cannot be handled as a {}: strict decoding error: {}",
+        resource.kind,
+        resource.version,
+        resource.kind,
+        warnings.join(", ")
+    )))
+}

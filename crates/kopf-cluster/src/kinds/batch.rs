@@ -1,0 +1,53 @@
+//! Workloads that take over something of their pod templates.
+
+use serde_json::{Value, json};
+
+/// Completes a new job: it finds its pods by its own uid.
+pub fn prepare_new(job: &mut Value) {
+    if job["spec"]["manualSelector"] == true || !job["spec"].is_object() {
+        return;
+    }
+    let (uid, name) = (job["metadata"]["uid"].clone(), job["metadata"]["name"].clone());
+    let template = &mut job["spec"]["template"];
+    for field in ["metadata", "labels"].iter().scan(String::new(), |path, field| {
+        path.push('/');
+        path.push_str(field);
+        Some(path.clone())
+    }) {
+        if template.pointer(&field).is_none_or(Value::is_null) {
+            match field.as_str() {
+                "/metadata" => template["metadata"] = json!({}),
+                _ => template["metadata"]["labels"] = json!({}),
+            }
+        }
+    }
+    let labels = &mut template["metadata"]["labels"];
+    for (key, value) in [
+        ("batch.kubernetes.io/controller-uid", &uid),
+        ("batch.kubernetes.io/job-name", &name),
+        ("controller-uid", &uid),
+        ("job-name", &name),
+    ] {
+        labels[key] = value.clone();
+    }
+    job["spec"]["selector"] = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
+    label_as_template(job);
+}
+
+/// Without labels of its own, a workload has those of its pods.
+pub fn label_as_template(workload: &mut Value) {
+    let labels = workload["spec"]["template"]["metadata"]["labels"].clone();
+    if labels.is_object() && workload["metadata"].get("labels").is_none() {
+        workload["metadata"]["labels"] = labels;
+    }
+}
+
+/// Daemon sets count their templates in an annotation, for old clients.
+pub fn count_templates(daemon_set: &mut Value) {
+    const ANNOTATION: &str = "deprecated.daemonset.template.generation";
+    let generation = daemon_set["metadata"]["generation"].as_i64().unwrap_or(1);
+    if !daemon_set["metadata"]["annotations"].is_object() {
+        daemon_set["metadata"]["annotations"] = json!({});
+    }
+    daemon_set["metadata"]["annotations"][ANNOTATION] = json!(generation.to_string());
+}

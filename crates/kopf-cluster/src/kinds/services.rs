@@ -1,0 +1,55 @@
+//! Services: addresses and ports.
+
+use serde_json::{Value, json};
+
+use crate::catalog::ResourceType;
+use crate::state::State;
+
+/// Services get an address of their own, and ports on nodes if they want them.
+pub fn prepare_new(state: &State, resource: &ResourceType, service: &mut Value) {
+    if service["spec"]["type"] == "ExternalName" || !service["spec"].is_object() {
+        return;
+    }
+    let taken: Vec<Value> =
+        state.store().list(&resource.storage, None, None).iter().map(|stored| stored.decode()).collect();
+    let spec = &mut service["spec"];
+    if spec["clusterIP"].as_str().is_none_or(str::is_empty) {
+        let is_free = |address: &String| !taken.iter().any(|other| other["spec"]["clusterIP"] == address.as_str());
+        let addresses = (0..=255).flat_map(|high| (1..=254).map(move |low| format!("10.0.{high}.{low}")));
+        spec["clusterIP"] = json!(addresses.into_iter().find(is_free).unwrap_or_default());
+    }
+    spec["clusterIPs"] = json!([spec["clusterIP"]]);
+    for (field, value) in [("ipFamilies", json!(["IPv4"])), ("ipFamilyPolicy", json!("SingleStack"))] {
+        if spec.get(field).is_none() {
+            spec[field] = value;
+        }
+    }
+    if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer")) {
+        let used = |port: i64| {
+            let ports = taken.iter().flat_map(|other| other["spec"]["ports"].as_array().into_iter().flatten());
+            ports.into_iter().any(|other| other["nodePort"] == port)
+        };
+        let mut free = (30_000..32_768).filter(|port| !used(*port)).collect::<Vec<i64>>().into_iter();
+        for port in spec["ports"].as_array_mut().into_iter().flatten() {
+            if port.get("nodePort").is_none_or(|port| port == 0) {
+                port["nodePort"] = json!(free.next());
+            }
+        }
+        if spec.get("externalTrafficPolicy").is_none() {
+            spec["externalTrafficPolicy"] = json!("Cluster");
+        }
+        if spec["type"] == "LoadBalancer" && spec.get("allocateLoadBalancerNodePorts").is_none() {
+            spec["allocateLoadBalancerNodePorts"] = json!(true);
+        }
+    }
+}
+
+/// What was given to a service stays its own, also if an update leaves it out.
+pub fn prepare_change(old: &Value, service: &mut Value) {
+    for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        let missing = service["spec"].get(field).is_none_or(|value| value.is_null() || value == "");
+        if let Some(kept) = old["spec"].get(field).filter(|_| missing) {
+            service["spec"][field] = kept.clone();
+        }
+    }
+}
