@@ -62,6 +62,7 @@ pub fn new_object(
         ownership::record(state, resource, writer, None, &mut value);
     }
     kinds::prepare_new(state, resource, &mut value)?;
+    defaults::show_empty(resource, &mut value);
     let mut errors = kind_errors(resource, &value);
     errors.extend(names::check_metadata(&value["metadata"], resource.name_rule()));
     if let Some(schema) = resource.schema().filter(|_| resource.custom().is_some()) {
@@ -96,6 +97,7 @@ pub fn new_state(
         ownership::record(state, resource, writer, Some(old), &mut value);
     }
     kinds::prepare_change(resource, old, &mut value);
+    defaults::show_empty(resource, &mut value);
     let mut errors = kind_errors(resource, &value);
     errors.extend(names::check_metadata(&value["metadata"], resource.name_rule()));
     // Custom resources are checked for it twice by a real server, which shows in the causes.

@@ -82,10 +82,10 @@ pub fn prepare(crd: &mut Value) {
         status.entry("conditions").or_insert(Value::Null);
         status.entry("acceptedNames").or_insert_with(|| json!({"plural": "", "kind": ""}));
         let stored = status.entry("storedVersions").or_insert_with(|| json!([]));
-        if let (Value::Array(stored), Some(storage)) = (stored, storage) {
-            if !stored.iter().any(|known| known == storage.as_str()) {
-                stored.push(json!(storage));
-            }
+        if let (Value::Array(stored), Some(storage)) = (stored, storage)
+            && !stored.iter().any(|known| known == storage.as_str())
+        {
+            stored.push(json!(storage));
         }
     }
 }

@@ -56,10 +56,10 @@ pub fn group(catalog: &Catalog, name: &str) -> Option<Answer> {
 /// The resources of a version of a group.
 pub fn resources(catalog: &Catalog, group: &str, version: &str) -> Answer {
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    if !catalog.custom_groups().contains_key(group) {
-        if let Some(list) = capture::discovery("resources").get(&group_version) {
-            return Answer::json(200, list);
-        }
+    if !catalog.custom_groups().contains_key(group)
+        && let Some(list) = capture::discovery("resources").get(&group_version)
+    {
+        return Answer::json(200, list);
     }
     let resources: Vec<Value> =
         catalog.in_version(group, version).into_iter().flat_map(|resource| legacy_resources(resource)).collect();

@@ -51,10 +51,11 @@ pub fn after_remove(state: &Arc<State>, object: &Value) {
     }
     // The owners may wait for this very object.
     for owner in object["metadata"]["ownerReferences"].as_array().into_iter().flatten() {
-        if let Some((resource, owner)) = find_owner(state, owner, object["metadata"]["namespace"].as_str()) {
-            if owner["metadata"].get("deletionTimestamp").is_some() && has_finalizer(&owner, FOREGROUND) {
-                finish_foreground(state, &resource, &owner);
-            }
+        if let Some((resource, owner)) = find_owner(state, owner, object["metadata"]["namespace"].as_str())
+            && owner["metadata"].get("deletionTimestamp").is_some()
+            && has_finalizer(&owner, FOREGROUND)
+        {
+            finish_foreground(state, &resource, &owner);
         }
     }
 }
@@ -168,9 +169,9 @@ pub fn drop_finalizer(state: &Arc<State>, resource: &Arc<ResourceType>, object: 
 }
 
 fn drop_if_empty(object: &mut Value, field: &str) {
-    if object["metadata"].get(field) == Some(&json!([])) {
-        if let Some(metadata) = object["metadata"].as_object_mut() {
-            metadata.shift_remove(field);
-        }
+    if object["metadata"].get(field) == Some(&json!([]))
+        && let Some(metadata) = object["metadata"].as_object_mut()
+    {
+        metadata.shift_remove(field);
     }
 }

@@ -48,9 +48,9 @@ impl Walk<'_> {
         }
         let fits = match (text(schema, "type"), value) {
             ("string", Value::String(_)) | ("boolean", Value::Bool(_)) | ("number", Value::Number(_)) => true,
-            ("integer", Value::Number(number)) => number.as_i64().is_some_and(|number| {
-                text(schema, "format") != "int32" || i32::try_from(number).is_ok()
-            }),
+            ("integer", Value::Number(number)) => {
+                number.as_i64().is_some_and(|number| text(schema, "format") != "int32" || i32::try_from(number).is_ok())
+            }
             ("array", Value::Array(items)) => {
                 return items.iter().find_map(|item| self.value(&schema["items"], place, item));
             }
@@ -70,8 +70,16 @@ impl Walk<'_> {
         let schema = self.known.get(name)?;
         let short = name.rsplit('.').next().unwrap_or_default();
         match short {
-            "Quantity" | "IntOrString" | "RawExtension" | "FieldsV1" | "JSON" | "JSONSchemaPropsOrArray"
-            | "JSONSchemaPropsOrBool" | "JSONSchemaPropsOrStringArray" | "Time" | "MicroTime" => None,
+            "Quantity"
+            | "IntOrString"
+            | "RawExtension"
+            | "FieldsV1"
+            | "JSON"
+            | "JSONSchemaPropsOrArray"
+            | "JSONSchemaPropsOrBool"
+            | "JSONSchemaPropsOrStringArray"
+            | "Time"
+            | "MicroTime" => None,
             _ if schema.get("properties").is_some() => match value {
                 Value::Object(_) => self.fields(name, schema, place.path, value),
                 _ => Some(message(value, place, &go_name(name))),
@@ -83,7 +91,9 @@ impl Walk<'_> {
     fn go_type(&self, schema: &Value) -> String {
         if let Some(name) = reference(schema) {
             return match self.known.get(name) {
-                Some(known) if known.get("properties").is_none() && text(known, "type") != "object" => self.go_type(known),
+                Some(known) if known.get("properties").is_none() && text(known, "type") != "object" => {
+                    self.go_type(known)
+                }
                 _ => go_name(name),
             };
         }
@@ -140,17 +150,44 @@ mod tests {
     fn wrong_types_are_told_as_by_the_server() {
         let catalog = Catalog::built_in();
         for (group, plural, object, expected) in [
-            ("", "configmaps", json!({"data": 5}), Some("number into Go struct field ConfigMap.data of type map[string]string")),
-            ("apps", "deployments", json!({"spec": {"replicas": "x"}}),
-                Some("string into Go struct field DeploymentSpec.spec.replicas of type int32")),
-            ("apps", "deployments", json!({"spec": {"replicas": 3, "strategy": {"rollingUpdate": {"maxSurge": "1%"}}}}), None),
+            (
+                "",
+                "configmaps",
+                json!({"data": 5}),
+                Some("number into Go struct field ConfigMap.data of type map[string]string"),
+            ),
+            (
+                "apps",
+                "deployments",
+                json!({"spec": {"replicas": "x"}}),
+                Some("string into Go struct field DeploymentSpec.spec.replicas of type int32"),
+            ),
+            (
+                "apps",
+                "deployments",
+                json!({"spec": {"replicas": 3, "strategy": {"rollingUpdate": {"maxSurge": "1%"}}}}),
+                None,
+            ),
             ("", "pods", json!({"spec": {"containers": [{"name": "a", "resources": {"limits": {"cpu": 1}}}]}}), None),
-            ("", "pods", json!({"spec": {"containers": [{"name": 7}]}}),
-                Some("number into Go struct field Container.spec.containers.name of type string")),
-            ("", "services", json!({"metadata": {"labels": null}, "spec": []}),
-                Some("array into Go struct field Service.spec of type v1.ServiceSpec")),
-            ("apiextensions.k8s.io", "customresourcedefinitions", json!({"spec": {"versions": [
-                {"schema": {"openAPIV3Schema": {"properties": {"a": {"items": {}, "default": 7}}}}}]}}), None),
+            (
+                "",
+                "pods",
+                json!({"spec": {"containers": [{"name": 7}]}}),
+                Some("number into Go struct field Container.spec.containers.name of type string"),
+            ),
+            (
+                "",
+                "services",
+                json!({"metadata": {"labels": null}, "spec": []}),
+                Some("array into Go struct field Service.spec of type v1.ServiceSpec"),
+            ),
+            (
+                "apiextensions.k8s.io",
+                "customresourcedefinitions",
+                json!({"spec": {"versions": [
+                {"schema": {"openAPIV3Schema": {"properties": {"a": {"items": {}, "default": 7}}}}}]}}),
+                None,
+            ),
         ] {
             let found = misfit(catalog.get(group, "v1", plural).unwrap(), &object);
             let expected = expected.map(|expected| format!("json: cannot unmarshal {expected}"));

@@ -271,8 +271,16 @@ fn prepare_node(node: &mut Value) {
         node["status"]["daemonEndpoints"] = json!({"kubeletEndpoint": {"Port": 0}});
     }
     const FACTS: [&str; 10] = [
-        "machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion",
-        "kubeProxyVersion", "operatingSystem", "architecture",
+        "machineID",
+        "systemUUID",
+        "bootID",
+        "kernelVersion",
+        "osImage",
+        "containerRuntimeVersion",
+        "kubeletVersion",
+        "kubeProxyVersion",
+        "operatingSystem",
+        "architecture",
     ];
     for fact in FACTS {
         if node["status"]["nodeInfo"].get(fact).is_none() {

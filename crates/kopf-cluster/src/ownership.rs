@@ -63,9 +63,7 @@ pub fn apply_configuration(
     force: bool,
 ) -> Result<Value, Refusal> {
     let ignored = untouched(resource, &writer.subresource);
-    with_write(state, resource, writer, &ignored, |write| {
-        apply(write, live, configuration, force).map_err(refusal)
-    })
+    with_write(state, resource, writer, &ignored, |write| apply(write, live, configuration, force).map_err(refusal))
 }
 
 fn with_write<T>(

@@ -285,11 +285,11 @@ impl Shelf {
     }
 
     fn remember(&mut self, event: Arc<Event>, limit: usize) {
-        if self.history.len() >= limit {
-            if let Some(oldest) = self.history.pop_front() {
-                self.forgotten = oldest.object.version;
-                self.compacted = self.compacted.max(self.forgotten);
-            }
+        if self.history.len() >= limit
+            && let Some(oldest) = self.history.pop_front()
+        {
+            self.forgotten = oldest.object.version;
+            self.compacted = self.compacted.max(self.forgotten);
         }
         let version = event.object.version;
         self.history.push_back(event);

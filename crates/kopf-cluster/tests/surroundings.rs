@@ -1,5 +1,7 @@
 //! Namespaces, discovery, reviews, tables of built-in kinds, and real clients.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // Also in helpers of tests.
+
 mod common;
 
 use std::net::SocketAddr;

@@ -9,16 +9,10 @@ pub fn prepare_new(job: &mut Value) {
     }
     let (uid, name) = (job["metadata"]["uid"].clone(), job["metadata"]["name"].clone());
     let template = &mut job["spec"]["template"];
-    for field in ["metadata", "labels"].iter().scan(String::new(), |path, field| {
-        path.push('/');
-        path.push_str(field);
-        Some(path.clone())
-    }) {
-        if template.pointer(&field).is_none_or(Value::is_null) {
-            match field.as_str() {
-                "/metadata" => template["metadata"] = json!({}),
-                _ => template["metadata"]["labels"] = json!({}),
-            }
+    for field in ["metadata", "labels"] {
+        let place = if field == "metadata" { &mut *template } else { &mut template["metadata"] };
+        if !place[field].is_object() {
+            place[field] = json!({});
         }
     }
     let labels = &mut template["metadata"]["labels"];

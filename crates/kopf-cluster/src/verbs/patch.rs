@@ -81,10 +81,10 @@ fn apply(
     if configuration["metadata"].get("name").is_none() {
         configuration["metadata"]["name"] = json!(name);
     }
-    if let Some(namespace) = &route.namespace {
-        if configuration["metadata"].get("namespace").is_none() {
-            configuration["metadata"]["namespace"] = json!(namespace);
-        }
+    if let Some(namespace) = &route.namespace
+        && configuration["metadata"].get("namespace").is_none()
+    {
+        configuration["metadata"]["namespace"] = json!(namespace);
     }
     admit::check_type(resource, &mut configuration, &request.body)?;
     let warnings = admit::check_fields(resource, &configuration, None, options)?;
