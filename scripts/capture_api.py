@@ -11,6 +11,9 @@ Kubernetes are captured: whatever comes from CRDs or aggregated servers is left 
 
 The file is a 4-byte little-endian length, then so many bytes of JSON (`{name: [offset, length]}`),
 then gzip members back to back, so that each document is unpacked only when somebody asks for it.
+
+Newer clients send built-in kinds as protobuf, and no server publishes its field numbers. They are
+read from the Go sources of the same version (`--sources`, a Go module cache), by capture_protobuf.py.
 """
 import argparse
 import base64
@@ -22,14 +25,17 @@ import struct
 import tempfile
 import urllib.request
 
+import capture_protobuf
+
 AGGREGATED = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
 TABLE = 'application/json;as=Table;v=v1;g=meta.k8s.io'
 PROTOBUF_V2 = 'application/com.github.proto-openapi.spec.v2@v1.0+protobuf'
 NOTICE = """\
 The file `{file}` contains the API discovery and OpenAPI documents that
-kube-apiserver {version} publishes, captured by scripts/capture_api.py.
+kube-apiserver {version} publishes, and the numbers of protobuf fields from its sources,
+captured by scripts/capture_api.py.
 
-They are generated from the sources of Kubernetes (https://github.com/kubernetes/kubernetes),
+They are taken or generated from the sources of Kubernetes (https://github.com/kubernetes/kubernetes),
 Copyright The Kubernetes Authors, licensed under the Apache License, Version 2.0
 (http://www.apache.org/licenses/LICENSE-2.0).
 """
@@ -154,9 +160,13 @@ def archive(documents: dict[str, bytes]) -> bytes:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--kubeconfig', type=pathlib.Path, required=True, help='of a real server, as JSON')
+    parser.add_argument('--sources', type=pathlib.Path, default=pathlib.Path.home() / 'go/pkg/mod/k8s.io',
+                        help='Go modules of the same version, for the field numbers of protobuf')
     parser.add_argument('output', type=pathlib.Path)
     options = parser.parse_args()
     documents = capture(Server(options.kubeconfig))
+    release = json.loads(documents['discovery'])['version']['gitVersion']
+    documents['protobuf'] = compact(capture_protobuf.messages(options.sources, 'v0' + release.removeprefix('v1')))
     data = archive(documents)
     version = json.loads(documents['discovery'])['version']['gitVersion']
     options.output.write_bytes(data)

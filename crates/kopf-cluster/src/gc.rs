@@ -141,7 +141,7 @@ fn disown(state: &Arc<State>, resource: &Arc<ResourceType>, place: &Place, uid: 
     // If the dependent is gone in the meantime, there is nothing to let go.
     let _ = write_if_unchanged(state, resource, place, false, |old| {
         let mut next = old.clone();
-        if let Some(owners) = next["metadata"]["ownerReferences"].as_array_mut() {
+        if let Some(owners) = next.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {
             owners.retain(|owner| owner["uid"] != uid);
         }
         drop_if_empty(&mut next, "ownerReferences");
@@ -155,12 +155,15 @@ fn has_finalizer(object: &Value, name: &str) -> bool {
 
 /// Removes a finalizer from an object, and the object if it was the last thing that held it.
 pub fn drop_finalizer(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value, name: &str) {
+    if !has_finalizer(object, name) {
+        return;
+    }
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     let place = Place::new(text("namespace"), text("name"));
     // If the object is gone in the meantime, so is its finalizer.
     let _ = write_if_unchanged(state, resource, &place, false, |old| {
         let mut next = old.clone();
-        if let Some(finalizers) = next["metadata"]["finalizers"].as_array_mut() {
+        if let Some(finalizers) = next.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut) {
             finalizers.retain(|finalizer| finalizer != name);
         }
         drop_if_empty(&mut next, "finalizers");

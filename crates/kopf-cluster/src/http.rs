@@ -7,6 +7,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io::Write;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -72,7 +73,10 @@ impl ClusterService {
             body,
             user: User { name: "admin".into(), groups: vec!["system:masters".into(), "system:authenticated".into()] },
         };
-        let answer = answer(&self.state, &request).unwrap_or_else(Answer::from);
+        // A flaw of ours must not take the connections of others down with it.
+        let answered = std::panic::catch_unwind(AssertUnwindSafe(|| answer(&self.state, &request)));
+        let answer = answered.unwrap_or_else(|_| Err(Refusal::internal("the handler of the request panicked")));
+        let answer = answer.unwrap_or_else(Answer::from);
         respond(answer, accepts_gzip)
     }
 

@@ -33,6 +33,7 @@ mod kinds;
 mod workload_checks;
 mod defaults;
 mod go_types;
+mod protobuf;
 mod store;
 mod watch;
 

@@ -154,3 +154,71 @@ async fn objects_vanish_with_their_crd() {
     assert_eq!(lines.short().await, "DELETED w");
     assert_eq!(lines.short().await, "DELETED held");
 }
+
+#[tokio::test]
+async fn odd_bodies_do_no_harm() {
+    let probe = Probe::new();
+    probe.create(CRDS, widget_crd()).await;
+    let bodies = [
+        json!(null),
+        json!([]),
+        json!("\"text\""),
+        json!(5),
+        json!({}),
+        json!({"metadata": []}),
+        json!({"metadata": "x"}),
+        json!({"metadata": {"name": 5}}),
+        json!({"metadata": {"name": "x", "labels": 5}}),
+        json!({"metadata": {"name": "x", "labels": {"a": 5}}}),
+        json!({"metadata": {"name": "x", "finalizers": "a"}}),
+        json!({"metadata": {"name": "x", "ownerReferences": [5]}}),
+        json!({"metadata": {"name": "x", "annotations": []}}),
+        json!({"metadata": {"name": "x"}, "spec": []}),
+        json!({"metadata": {"name": "x"}, "spec": "x"}),
+        json!({"metadata": {"name": "x"}, "spec": {"template": 5, "containers": {}, "versions": 7, "names": []}}),
+        json!({"metadata": {"name": "x"}, "spec": {"selector": [], "ports": {}}, "status": []}),
+        json!({"metadata": {"name": "x", "managedFields": 5}, "data": [], "stringData": 5, "rules": {}}),
+        json!({"metadata": {"name": "x", "managedFields": [5, {"fieldsV1": 7}]}, "status": "x"}),
+    ];
+    let places = [
+        ("/api/v1/namespaces", ""),
+        ("/api/v1/namespaces/default/configmaps", ""),
+        ("/api/v1/namespaces/default/secrets", ""),
+        ("/api/v1/namespaces/default/pods", ""),
+        ("/api/v1/namespaces/default/services", ""),
+        ("/api/v1/nodes", ""),
+        ("/apis/apps/v1/namespaces/default/deployments", ""),
+        ("/apis/batch/v1/namespaces/default/jobs", ""),
+        (CRDS, ""),
+        ("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", ""),
+        (WIDGETS, "example.com/v1"),
+    ];
+    for (place, api_version) in places {
+        for body in &bodies {
+            let mut body = body.clone();
+            if let (false, Value::Object(fields)) = (api_version.is_empty(), &mut body) {
+                fields.insert("apiVersion".into(), json!(api_version));
+                fields.insert("kind".into(), json!("Widget"));
+            }
+            let name = format!("{place}/x");
+            let applied = format!("{name}?fieldManager=me");
+            for (method, path, content_type) in [
+                ("POST", place, "application/json"),
+                ("POST", place, "application/yaml"),
+                ("POST", place, "application/vnd.kubernetes.protobuf"),
+                ("PUT", &name, "application/json"),
+                ("PATCH", &name, MERGE),
+                ("PATCH", &name, STRATEGIC),
+                ("PATCH", &name, common::JSON_PATCH),
+                ("PATCH", &applied, common::APPLY),
+                ("PATCH", &format!("{name}/status"), MERGE),
+                ("PATCH", &format!("{name}/scale"), MERGE),
+                ("DELETE", &name, "application/json"),
+            ] {
+                let (_, answer) = probe.ask_as(method, path, content_type, body.clone()).await;
+                let message = answer["message"].as_str().unwrap_or_default();
+                assert!(!message.contains("panicked"), "{method} {path} {content_type}: {body}");
+            }
+        }
+    }
+}

@@ -283,6 +283,7 @@ async fn finalizers_hold_an_object() {
     let marked = probe.expect(200, "DELETE", &path, Value::Null).await;
     assert!(marked["metadata"]["deletionTimestamp"].is_string(), "{marked:#}");
     assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 0);
+    assert_eq!(probe.get(&path).await, marked, "nothing else has touched it");
     let again = probe.expect(200, "DELETE", &path, Value::Null).await;
     assert_eq!(again, marked);
     let more = json!({"metadata": {"finalizers": ["example.com/a", "example.com/b"]}});

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::catalog::ResourceType;
 use crate::go_types;
+use crate::protobuf;
 use crate::query::{FieldValidation, WriteOptions};
 use crate::request::Request;
 use crate::schema::duplicate_fields;
@@ -17,6 +18,9 @@ pub fn decode(request: &Request, resource: &ResourceType) -> Result<Value, Refus
     let value = match request.media_type() {
         "application/json" => serde_json::from_slice(&request.body).map_err(|error| error.to_string()),
         "application/yaml" | "application/x-yaml" => from_yaml(&request.body),
+        "application/vnd.kubernetes.protobuf" if resource.custom().is_none() => {
+            protobuf::decode(&request.body).map_err(|error| error.to_string())
+        }
         _ if resource.custom().is_some() => {
             return Err(Refusal::unsupported_media_type("application/json, application/yaml"));
         }

@@ -30,7 +30,7 @@ pub fn prepare_new(state: &State, resource: &ResourceType, service: &mut Value) 
             ports.into_iter().any(|other| other["nodePort"] == port)
         };
         let mut free = (30_000..32_768).filter(|port| !used(*port)).collect::<Vec<i64>>().into_iter();
-        for port in spec["ports"].as_array_mut().into_iter().flatten() {
+        for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
             if port.get("nodePort").is_none_or(|port| port == 0) {
                 port["nodePort"] = json!(free.next());
             }

@@ -32,7 +32,7 @@ pub fn create(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     }
     let mut value = admit::decode(request, resource)?;
     admit::check_type(resource, &mut value, &request.body)?;
-    let warnings = admit::check_fields(resource, &value, Some(&request.body), &options)?;
+    let warnings = admit::check_fields(resource, &value, request.json_body(), &options)?;
     let created = create_object(
         state,
         resource,

@@ -15,6 +15,7 @@ use crate::clock::timestamp;
 use crate::convert;
 use crate::fields;
 use crate::kinds;
+use crate::protobuf;
 use crate::query::{ListOptions, check_dry_run};
 use crate::render::{ListMeta, Renderer, decode};
 use crate::request::{Answer, Request};
@@ -290,6 +291,9 @@ impl DeleteOptions {
             true => json!({}),
             false => match request.media_type() {
                 "application/yaml" => admit::from_yaml(&request.body).map_err(Refusal::bad_request)?,
+                "application/vnd.kubernetes.protobuf" => {
+                    protobuf::decode(&request.body).map_err(|error| Refusal::bad_request(error.to_string()))?
+                }
                 _ => serde_json::from_slice(&request.body).map_err(|error| Refusal::bad_request(error.to_string()))?,
             },
         };

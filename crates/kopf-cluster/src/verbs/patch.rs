@@ -75,6 +75,9 @@ fn apply(
     }
     let mut configuration = admit::from_yaml(&request.body)
         .map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")))?;
+    if !configuration.is_object() {
+        return Err(Refusal::bad_request("error decoding YAML: an object was expected"));
+    }
     if !configuration["metadata"].is_object() {
         configuration["metadata"] = json!({});
     }

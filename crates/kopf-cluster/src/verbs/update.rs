@@ -28,7 +28,7 @@ pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     let part = if route.subresource.is_some() { Part::Status } else { Part::Main };
     let mut value = admit::decode(request, resource)?;
     admit::check_type(resource, &mut value, &request.body)?;
-    let warnings = admit::check_fields(resource, &value, Some(&request.body), &options)?;
+    let warnings = admit::check_fields(resource, &value, request.json_body(), &options)?;
     let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
     let renderer = Renderer { resource, form, now: state.now() };
     let writer = Writer::of(request, &options, route.subresource.as_deref());
