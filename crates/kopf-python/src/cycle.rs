@@ -85,8 +85,8 @@ impl Cycle {
         self.context.scene.get().and_then(|scene| json_bytes(python, scene.old.as_ref()))
     }
 
-    #[getter]
-    fn new<'py>(&self, python: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+    #[getter(new)]
+    fn new_essence<'py>(&self, python: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         self.context.scene.get().and_then(|scene| json_bytes(python, scene.new.as_ref()))
     }
 

@@ -14,7 +14,7 @@ pub(crate) fn keep(error: Py<PyAny>) -> FrontError {
 }
 
 /// The exception inside of an engine's error, if there is one.
-pub(crate) fn raised<'a>(error: Option<&'a FrontError>) -> Option<&'a Py<PyAny>> {
+pub(crate) fn raised(error: Option<&FrontError>) -> Option<&Py<PyAny>> {
     error?.downcast_ref::<Raised>().map(|raised| &raised.0)
 }
 

@@ -243,8 +243,8 @@ impl Job {
         json_bytes(python, call.change.as_ref()?.0.as_ref())
     }
 
-    #[getter]
-    fn new<'py>(&self, python: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+    #[getter(new)]
+    fn new_essence<'py>(&self, python: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         let Work::Call(call, _) = &self.work else { return None };
         json_bytes(python, call.change.as_ref()?.1.as_ref())
     }
