@@ -19,8 +19,7 @@ use crate::queue::Queue;
 use crate::react::{Gates, Reactor};
 use crate::serving::Serving;
 use crate::{
-    Api, Clock, ConnectionInfo, Discovery, Judge, Log, Login, NamespacePattern, Poster, PosterWorkers, Sink, Stop,
-    Vault, Wanted,
+    Api, Clock, ConnectionInfo, Discovery, Judge, Log, Login, NamespacePattern, Poster, Sink, Stop, Vault, Wanted,
 };
 
 const TARGET: &str = "kopf.engine.operator";
@@ -173,7 +172,7 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
     drop(serving);
     tasks.abort_all();
     queue.close(crate::seconds(settings.queueing.exit_timeout)).await;
-    finish_posting(posting).await;
+    posting.finish(POSTING_PATIENCE).await;
     Ok(())
 }
 
@@ -184,10 +183,6 @@ impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         self.0.kill();
     }
-}
-
-async fn finish_posting(posting: PosterWorkers) {
-    posting.finish(POSTING_PATIENCE).await;
 }
 
 /// The handlers of objects that this engine serves.

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use kopf_object::{Body, Diff, ObjectReference};
+use kopf_object::{Body, ObjectReference};
 use kopf_reaction::{
     Ask, CallError, CallOutcome, CallRequest, Conclusion, Cycle, CycleInput, EventType, Handler, HandlerKind,
-    HandlerSet, HandlerState, Note, ReactionSettings, Reply, Resource, Severity, Step, SubRound, SubStep, python_repr,
+    HandlerSet, HandlerState, Note, ReactionSettings, Reply, Resource, Severity, Step, SubRound, SubStep, diff_repr,
+    python_repr,
 };
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -237,7 +238,7 @@ impl Reactor {
                     self.say(reference, Level::Error, format!("Patching was refused, its content is lost: {refusal}"));
                 }
                 if !inconsistencies.is_empty() {
-                    let text = format!("Merge-patching finished with inconsistencies: {}", diff_text(&inconsistencies));
+                    let text = format!("Merge-patching finished with inconsistencies: {}", diff_repr(&inconsistencies));
                     self.say(reference, Level::Warning, text);
                 }
                 Ok(Progressed { patched: Some(body), delay, gone: false })
@@ -553,11 +554,6 @@ impl Change {
         let has_data = whole.as_object().is_some_and(|fields| !fields.is_empty());
         has_data.then(|| format!("Merge-patching the resource with: {}", python_repr(&whole)))
     }
-}
-
-/// A diff as Python shows it.
-fn diff_text(diff: &Diff) -> String {
-    kopf_reaction::diff_repr(diff)
 }
 
 /// The limits on the calls of handlers over all objects.
