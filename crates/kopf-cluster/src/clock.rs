@@ -1,33 +1,60 @@
 //! Time and randomness of a cluster, in one place.
 //!
 //! The clock runs on tokio's, so that a test with paused time sees its hours pass in
-//! milliseconds in the timestamps of objects, too. Random names and uids come from a seed, so
-//! that a whole run can be repeated.
+//! milliseconds in the timestamps of objects, too; and it can be moved on while it runs, for
+//! tests of other languages. Whatever waits in a cluster, waits by this clock. Random names and
+//! uids come from a seed, so that a whole run can be repeated.
 
 use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp, Unit};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// The time of a cluster: the wall clock at its start, moved on by tokio's clock.
-#[derive(Clone, Copy, Debug)]
+/// The time of a cluster: the wall clock at its start, moved on by tokio's clock and by hand.
+#[derive(Debug)]
 pub struct Clock {
     /// The wall clock when the cluster was made.
     base: Timestamp,
     /// Tokio's clock at the same moment.
     start: Instant,
+    /// How far it was moved on by hand; whoever waits looks at the time again when it changes.
+    skipped: watch::Sender<Duration>,
 }
 
 impl Clock {
     /// A clock that starts with the time of the machine.
     pub fn new() -> Self {
-        Self { base: Timestamp::now(), start: Instant::now() }
+        Self { base: Timestamp::now(), start: Instant::now(), skipped: watch::Sender::new(Duration::ZERO) }
     }
 
     /// The current time.
     pub fn now(&self) -> Timestamp {
-        let passed = SignedDuration::try_from(self.start.elapsed()).unwrap_or(SignedDuration::MAX);
-        self.base.checked_add(passed).unwrap_or(Timestamp::MAX)
+        let passed = self.start.elapsed().saturating_add(*self.skipped.borrow());
+        later(self.base, passed)
+    }
+
+    /// Moves the time on; what is due by then happens now.
+    pub fn advance(&self, by: Duration) {
+        self.skipped.send_modify(|skipped| *skipped = skipped.saturating_add(by));
+    }
+
+    /// Waits until a time has come.
+    pub async fn sleep_until(&self, time: Timestamp) {
+        let mut skipped = self.skipped.subscribe();
+        loop {
+            let left = time.duration_since(self.now());
+            let Ok(left) = Duration::try_from(left) else { return };
+            if left.is_zero() {
+                return;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(left) => {}
+                // The sender lives in the clock itself, so this is never an error.
+                _ = skipped.changed() => {}
+            }
+        }
     }
 }
 
@@ -35,6 +62,12 @@ impl Default for Clock {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// A time after another one; the end of all times at most.
+pub fn later(time: Timestamp, by: Duration) -> Timestamp {
+    let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
+    time.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
 /// A time as it is stored on objects: in whole seconds.
@@ -102,8 +135,25 @@ mod tests {
     async fn the_clock_follows_paused_time() {
         let clock = Clock::new();
         let before = clock.now();
-        tokio::time::advance(std::time::Duration::from_secs(3600)).await;
+        tokio::time::advance(Duration::from_secs(3600)).await;
         assert_eq!(clock.now().duration_since(before).as_secs(), 3600);
+        clock.advance(Duration::from_secs(60));
+        assert_eq!(clock.now().duration_since(before).as_secs(), 3660);
         assert_eq!(timestamp("2026-01-02T03:04:05.999Z".parse().unwrap()), "2026-01-02T03:04:05Z");
+    }
+
+    #[tokio::test]
+    async fn sleepers_wake_when_the_clock_is_moved_on() {
+        let clock = std::sync::Arc::new(Clock::new());
+        let sleeper = tokio::spawn({
+            let clock = std::sync::Arc::clone(&clock);
+            async move { clock.sleep_until(later(clock.now(), Duration::from_secs(3600))).await }
+        });
+        tokio::task::yield_now().await;
+        clock.advance(Duration::from_secs(1800));
+        tokio::task::yield_now().await;
+        assert!(!sleeper.is_finished());
+        clock.advance(Duration::from_secs(1801));
+        sleeper.await.unwrap();
     }
 }

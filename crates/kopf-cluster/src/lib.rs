@@ -138,6 +138,11 @@ impl Cluster {
         Server::start(service, address, certificates, token).await
     }
 
+    /// Moves the time of the cluster on; what is due by then happens now.
+    pub fn advance(&self, by: Duration) {
+        self.state.clock().advance(by);
+    }
+
     /// Forgets the history, as a compaction of a real store does: older versions get 410.
     pub fn compact(&self) {
         self.state.store().compact();

@@ -52,6 +52,10 @@ impl State {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::Stream;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use crate::catalog::ResourceType;
+use crate::clock::later;
 use crate::fields;
 use crate::form::Form;
 use crate::query::Selectors;
@@ -28,7 +29,7 @@ const PORTION: usize = 100;
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How long before its end a watch is told once more how far it is.
-const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+const BOOKMARK_BEFORE_END: SignedDuration = SignedDuration::from_secs(2);
 
 /// What to watch, and how.
 #[derive(Clone, Debug)]
@@ -65,8 +66,8 @@ struct Watch {
     phase: Phase,
     changed: watch::Receiver<u64>,
     /// When it ends; far in the future if it does not.
-    deadline: Instant,
-    next_bookmark: Instant,
+    deadline: Timestamp,
+    next_bookmark: Timestamp,
     /// Whether anything has been sent: tables have columns in their first event only.
     started: bool,
 }
@@ -98,9 +99,9 @@ pub fn stream(state: Arc<State>, request: WatchRequest) -> impl Stream<Item = By
             Start::After(version) => (changed, version, Phase::Live),
         }
     };
-    let now = Instant::now();
+    let now = state.now();
     let far = Duration::from_secs(86_400 * 365);
-    let deadline = now + request.timeout.unwrap_or(far);
+    let deadline = later(now, request.timeout.unwrap_or(far));
     let watch = Watch {
         next_bookmark: first_bookmark(now, deadline),
         state,
@@ -190,6 +191,7 @@ impl Watch {
     /// Waits for a change, for the time of a bookmark, or for the end.
     async fn sleep(&mut self) -> Option<Bytes> {
         let bookmark = if self.request.bookmarks { self.next_bookmark } else { self.deadline };
+        let clock = self.state.clock();
         tokio::select! {
             biased;
             changed = self.changed.changed() => {
@@ -198,11 +200,11 @@ impl Watch {
                 }
                 None
             }
-            () = tokio::time::sleep_until(self.deadline), if self.deadline <= bookmark => {
+            () = clock.sleep_until(self.deadline), if self.deadline <= bookmark => {
                 self.phase = Phase::Over;
                 None
             }
-            () = tokio::time::sleep_until(bookmark), if bookmark < self.deadline => {
+            () = clock.sleep_until(bookmark), if bookmark < self.deadline => {
                 self.next_bookmark = next_bookmark(bookmark, self.deadline);
                 self.position = self.position.max(self.state.store().version());
                 Some(self.renderer().bookmark(self.position, false).into())
@@ -239,20 +241,19 @@ impl Watch {
     }
 }
 
-fn first_bookmark(now: Instant, deadline: Instant) -> Instant {
-    match deadline.checked_sub(BOOKMARK_BEFORE_END) {
-        Some(before_end) if before_end > now => (now + BOOKMARK_INTERVAL).min(before_end),
-        // A short watch has no time for it.
-        _ => deadline,
-    }
+fn first_bookmark(now: Timestamp, deadline: Timestamp) -> Timestamp {
+    let before_end = before_end(deadline);
+    // A short watch has no time for it.
+    if before_end > now { later(now, BOOKMARK_INTERVAL).min(before_end) } else { deadline }
 }
 
-fn next_bookmark(last: Instant, deadline: Instant) -> Instant {
-    let before_end = deadline.checked_sub(BOOKMARK_BEFORE_END).unwrap_or(deadline);
-    match last < before_end {
-        true => (last + BOOKMARK_INTERVAL).min(before_end),
-        false => deadline,
-    }
+fn next_bookmark(last: Timestamp, deadline: Timestamp) -> Timestamp {
+    let before_end = before_end(deadline);
+    if last < before_end { later(last, BOOKMARK_INTERVAL).min(before_end) } else { deadline }
+}
+
+fn before_end(deadline: Timestamp) -> Timestamp {
+    deadline.checked_sub(BOOKMARK_BEFORE_END).unwrap_or(deadline)
 }
 
 fn too_old(error: StoreError) -> Refusal {

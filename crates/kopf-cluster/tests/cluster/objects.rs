@@ -1,8 +1,6 @@
 //! Creating, reading, changing and deleting objects: the answers are those of a real server.
 
-mod common;
-
-use common::{APPLY, JSON_PATCH, MERGE, Probe, STRATEGIC};
+use crate::common::{APPLY, JSON_PATCH, MERGE, Probe, STRATEGIC};
 use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";

@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // Also in helpers of tests.
 
-mod common;
-
 use std::net::SocketAddr;
 
-use common::Probe;
+use crate::common::Probe;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kopf_cluster::{Cluster, Options};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};

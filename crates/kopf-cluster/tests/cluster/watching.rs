@@ -1,10 +1,8 @@
 //! Watches: where they start, what they say, how they end. Time is paused, so nothing waits.
 
-mod common;
-
 use std::time::Duration;
 
-use common::Probe;
+use crate::common::Probe;
 use kopf_cluster::Options;
 use serde_json::{Value, json};
 

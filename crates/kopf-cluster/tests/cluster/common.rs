@@ -1,7 +1,7 @@
 //! A client for tests: requests in, status codes and JSON out, straight on the service.
 
-// Every test file uses another part of it; helpers of tests may panic as tests may.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+// Helpers of tests may panic as tests may.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};

@@ -1,8 +1,6 @@
 //! Custom resources: from the CRD to discovery, objects, parts, tables, and the end of it all.
 
-mod common;
-
-use common::{CRDS, MERGE, Probe, STRATEGIC, WIDGETS, widget, widget_crd};
+use crate::common::{CRDS, MERGE, Probe, STRATEGIC, WIDGETS, widget, widget_crd};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -209,8 +207,8 @@ async fn odd_bodies_do_no_harm() {
                 ("PUT", &name, "application/json"),
                 ("PATCH", &name, MERGE),
                 ("PATCH", &name, STRATEGIC),
-                ("PATCH", &name, common::JSON_PATCH),
-                ("PATCH", &applied, common::APPLY),
+                ("PATCH", &name, crate::common::JSON_PATCH),
+                ("PATCH", &applied, crate::common::APPLY),
                 ("PATCH", &format!("{name}/status"), MERGE),
                 ("PATCH", &format!("{name}/scale"), MERGE),
                 ("DELETE", &name, "application/json"),

@@ -1,0 +1,7 @@
+//! The cluster from outside: requests in, answers out. One program, since linking takes longer than running.
+
+mod common;
+mod objects;
+mod watching;
+mod definitions;
+mod surroundings;
