@@ -1,6 +1,6 @@
 //! Serves an embedded cluster until it is interrupted.
 //!
-//! Run with: `cargo run -p kopf-cluster --example serve -- /tmp/kubeconfig [port]`
+//! Run with: `cargo run -p kopf-cluster --example serve -- /tmp/kubeconfig [port [data-directory]]`
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let kubeconfig = arguments.next().unwrap_or_else(|| "kubeconfig.yaml".to_owned());
     let port = arguments.next().map_or(Ok(0), |port| port.parse())?;
-    let cluster = Cluster::new(Options::default());
+    let data_dir = arguments.next().map(Into::into);
+    let cluster = Cluster::open(Options { data_dir, ..Options::default() })?;
     let server = cluster.serve(SocketAddr::from(([127, 0, 0, 1], port))).await?;
     std::fs::write(&kubeconfig, server.kubeconfig())?;
     println!("{} is served; export KUBECONFIG={kubeconfig}", server.url());

@@ -124,7 +124,8 @@ fn owners_of(state: &State, resource: &ResourceType, place: &Place) -> Vec<Value
     object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default()
 }
 
-fn find_owner(state: &State, reference: &Value, namespace: Option<&str>) -> Option<(Arc<ResourceType>, Value)> {
+/// The object that a reference names, if it is there.
+pub fn find_owner(state: &State, reference: &Value, namespace: Option<&str>) -> Option<(Arc<ResourceType>, Value)> {
     let api_version = reference["apiVersion"].as_str()?;
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let kind = reference["kind"].as_str()?;

@@ -60,21 +60,26 @@ mod status;
 // What controllers do in a real cluster.
 mod namespaces;
 mod gc;
+mod resume;
 
 // What a cluster is made of.
 mod state;
+mod persistence;
 mod clock;
 mod server;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use crate::capture::KUBERNETES_VERSION;
 pub use crate::http::{ClusterBody, ClusterService};
+pub use crate::persistence::OpenError;
 pub use crate::server::{ServeError, Server};
 
 use crate::http::Access;
+use crate::persistence::{Identity, Opened};
 use crate::server::Certificates;
 use crate::state::State;
 
@@ -89,6 +94,11 @@ pub struct Options {
     pub seed: Option<u64>,
     /// The token that clients over the network must have; made if not given.
     pub token: Option<String>,
+    /// Where the cluster is kept over restarts, for [`Cluster::open`]; one process at a time.
+    pub data_dir: Option<PathBuf>,
+    /// The log in the data directory is replaced by a snapshot when it is longer than this, and
+    /// than two snapshots.
+    pub data_log_limit: u64,
 }
 
 impl Default for Options {
@@ -99,6 +109,8 @@ impl Default for Options {
             watch_timeout: Duration::from_secs(45 * 60),
             seed: None,
             token: None,
+            data_dir: None,
+            data_log_limit: 16 * 1024 * 1024,
         }
     }
 }
@@ -109,17 +121,43 @@ pub struct Cluster {
     state: Arc<State>,
     /// Made at the start, since objects in the cluster show the authority; used when served.
     certificates: Arc<Result<Certificates, Arc<rcgen::Error>>>,
+    /// What clients know it by, if it is kept in a data directory.
+    identity: Option<Arc<Identity>>,
 }
 
 impl Cluster {
-    /// A new cluster with what every cluster has: the initial namespaces.
+    /// A new cluster in memory with what every cluster has: the initial namespaces. To keep it, see [`Cluster::open`].
     pub fn new(mut options: Options) -> Self {
         options.token.get_or_insert_with(new_token);
         let certificates = Certificates::generate().map_err(Arc::new);
         let authority = certificates.as_ref().ok().map(|made| made.authority_pem.clone());
         let state = Arc::new(State::new(options, authority.unwrap_or_default()));
         namespaces::create_initial(&state);
-        Self { state, certificates: Arc::new(certificates) }
+        Self { state, certificates: Arc::new(certificates), identity: None }
+    }
+
+    /// The cluster of a data directory as it was, or a new one; in memory if no directory is given.
+    ///
+    /// Whatever was accepted is there again, however the process before has ended. The token and
+    /// the certificates are the same, and so is the port if it is free: kubeconfigs stay good.
+    pub fn open(mut options: Options) -> Result<Self, OpenError> {
+        let Some(directory) = options.data_dir.clone() else { return Ok(Self::new(options)) };
+        let Opened { store, journal, identity } = persistence::open(&directory, &options)?;
+        options.token = Some(identity.token());
+        let certificates = identity.certificates();
+        let authority = certificates.authority_pem.clone();
+        let state = Arc::new(State::with_store(options, authority, store, Some(journal)));
+        namespaces::create_initial(&state);
+        resume::resume(&state);
+        Ok(Self { state, certificates: Arc::new(Ok(certificates)), identity: Some(Arc::new(identity)) })
+    }
+
+    /// Ends the use of the data directory, so that it can be opened again, even if requests are still
+    /// running: nothing can be changed in this cluster any more. A cluster in memory is not affected.
+    ///
+    /// It is not needed at the end of a process.
+    pub fn close(&self) {
+        self.state.close();
     }
 
     /// The API as a tower service, for clients in the same process. No token is needed.
@@ -135,7 +173,17 @@ impl Cluster {
         };
         let service = ClusterService::new(Arc::clone(&self.state), Access::Token);
         let token = self.state.options.token.clone().unwrap_or_default();
-        Server::start(service, address, certificates, token).await
+        if let (0, Some(port)) = (address.port(), self.identity.as_ref().and_then(|identity| identity.port())) {
+            let known = SocketAddr::new(address.ip(), port);
+            if let Ok(server) = Server::start(service.clone(), known, certificates, token.clone()).await {
+                return Ok(server);
+            }
+        }
+        let server = Server::start(service, address, certificates, token).await?;
+        if let Some(identity) = &self.identity {
+            identity.set_port(server.port());
+        }
+        Ok(server)
     }
 
     /// Moves the time of the cluster on; what is due by then happens now.

@@ -1,7 +1,7 @@
 //! The listener: the cluster for other processes, over TLS on a local port.
 //!
-//! Certificates are made at the start and live as long as the process; whoever gets the
-//! kubeconfig gets the authority's certificate and the token with it.
+//! Certificates are made at the start, and live as long as the process or its data directory;
+//! whoever gets the kubeconfig gets the authority's certificate and the token with it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +16,9 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
@@ -34,14 +36,20 @@ pub enum ServeError {
     /// The certificate is not accepted by TLS.
     #[error("cannot set up TLS: {0}")]
     Tls(#[from] rustls::Error),
+    /// The certificate that was kept cannot be read.
+    #[error("cannot read the certificate: {0}")]
+    Encoding(#[from] base64::DecodeError),
 }
 
 /// The certificates of a cluster.
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Certificates {
     /// The certificate of the authority, for clients.
     pub authority_pem: String,
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivatePkcs8KeyDer<'static>,
+    /// The certificate of the server, in base64.
+    certificate: String,
+    /// Its private key (PKCS 8), in base64.
+    key: String,
 }
 
 impl std::fmt::Debug for Certificates {
@@ -69,9 +77,21 @@ impl Certificates {
         let server_certificate = server.signed_by(&server_key, &issuer)?;
         Ok(Self {
             authority_pem: authority_certificate.pem(),
-            chain: vec![server_certificate.der().clone()],
-            key: PrivatePkcs8KeyDer::from(server_key.serialize_der()),
+            certificate: STANDARD.encode(server_certificate.der()),
+            key: STANDARD.encode(server_key.serialize_der()),
         })
+    }
+
+    fn config(&self) -> Result<rustls::ServerConfig, ServeError> {
+        let certificate = CertificateDer::from(STANDARD.decode(&self.certificate)?);
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(STANDARD.decode(&self.key)?));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(config)
     }
 }
 
@@ -83,6 +103,8 @@ pub struct Server {
     token: String,
     /// Accepts connections, and owns them: they end with it.
     accepting: JoinHandle<()>,
+    /// Ends it in order; None once it was told.
+    stop: Option<oneshot::Sender<()>>,
 }
 
 impl Server {
@@ -92,17 +114,19 @@ impl Server {
         certificates: &Certificates,
         token: String,
     ) -> Result<Self, ServeError> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = rustls::ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_single_cert(certificates.chain.clone(), PrivateKeyDer::Pkcs8(certificates.key.clone_key()))?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let acceptor = TlsAcceptor::from(Arc::new(certificates.config()?));
         let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
         let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
-        let accepting = tokio::spawn(accept(listener, acceptor, service));
-        Ok(Self { address, authority_pem: certificates.authority_pem.clone(), token, accepting })
+        let (stop, stopped) = oneshot::channel();
+        let accepting = tokio::spawn(accept(listener, acceptor, service, stopped));
+        Ok(Self { address, authority_pem: certificates.authority_pem.clone(), token, accepting, stop: Some(stop) })
+    }
+
+    /// Stops serving, and waits until all connections are closed.
+    pub async fn stop(mut self) {
+        self.stop = None;
+        // It ends with an error only if its runtime does.
+        let _ = (&mut self.accepting).await;
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -155,8 +179,13 @@ impl Drop for Server {
     }
 }
 
-/// Accepts connections for ever. Connections live in its set, so that they end with it.
-async fn accept(listener: TcpListener, acceptor: TlsAcceptor, service: ClusterService) {
+/// Accepts connections until it is told to stop. They live in its set, so that they end with it.
+async fn accept(
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    service: ClusterService,
+    mut stopped: oneshot::Receiver<()>,
+) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -176,6 +205,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, service: ClusterSe
                 Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
             },
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            _ = &mut stopped => return connections.shutdown().await,
         }
     }
 }

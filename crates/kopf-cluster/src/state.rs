@@ -12,15 +12,21 @@ use crate::Options;
 use crate::catalog::{Catalog, ResourceType};
 use crate::clock::{Clock, Randomness};
 use crate::crd;
+use crate::persistence::Journal;
 use crate::store::{Event, Place, Store, StoreError, Stored, Write};
 
 /// The group and the plural name of CRDs.
 pub const CRDS: (&str, &str) = ("apiextensions.k8s.io", "customresourcedefinitions");
 
+/// Under which name they are stored.
+const CRDS_STORAGE: &str = "customresourcedefinitions.apiextensions.k8s.io";
+
 /// The heart of a cluster.
 #[derive(Debug)]
 pub struct State {
     store: Mutex<Store>,
+    /// Where changes are written before they are made. Locked after the store.
+    keeping: Mutex<Keeping>,
     /// The current resources; replaced as a whole when a CRD changes.
     catalog: RwLock<Arc<Catalog>>,
     clock: Clock,
@@ -30,15 +36,44 @@ pub struct State {
     pub certificate_authority: String,
 }
 
+/// Whether a cluster is kept over restarts.
+#[derive(Debug)]
+enum Keeping {
+    /// It is only in memory.
+    Nowhere,
+    /// It is kept in a data directory.
+    Directory(Box<Journal>),
+    /// It was kept, and is closed: nothing can be changed any more.
+    Closed,
+}
+
 impl State {
     pub fn new(options: Options, certificate_authority: String) -> Self {
+        let store = Store::new(options.history_limit);
+        Self::with_store(options, certificate_authority, store, None)
+    }
+
+    /// A state that goes on with what was kept, and keeps what changes.
+    pub fn with_store(options: Options, certificate_authority: String, store: Store, journal: Option<Journal>) -> Self {
+        // What was made before must not be made again with the same seed: uids are unique.
+        let seed = options.seed.map(|seed| seed.wrapping_add(store.version() - 1));
+        let crds = crds(&store, CRDS_STORAGE);
         Self {
-            store: Mutex::new(Store::new(options.history_limit)),
-            catalog: RwLock::new(Arc::new(Catalog::built_in())),
+            store: Mutex::new(store),
+            keeping: Mutex::new(journal.map_or(Keeping::Nowhere, |journal| Keeping::Directory(Box::new(journal)))),
+            catalog: RwLock::new(Arc::new(Catalog::with_custom(crds.iter().flat_map(crd::resource_types)))),
             clock: Clock::new(),
-            randomness: Mutex::new(Randomness::new(options.seed)),
+            randomness: Mutex::new(Randomness::new(seed)),
             options,
             certificate_authority,
+        }
+    }
+
+    /// Brings everything to the disk, and lets others use the data directory.
+    pub fn close(&self) {
+        let mut keeping = self.keeping.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*keeping, Keeping::Directory(_)) {
+            *keeping = Keeping::Closed;
         }
     }
 
@@ -76,13 +111,29 @@ impl State {
     /// Makes a change; if a CRD was changed, the catalog follows before anybody sees it.
     pub fn apply(&self, resource: &ResourceType, write: Write) -> Result<Arc<Event>, StoreError> {
         let mut store = self.store();
-        let event = store.apply(&resource.storage, write)?;
+        let event = store.prepare(&resource.storage, write)?;
+        let event = match &mut *self.keeping.lock().unwrap_or_else(PoisonError::into_inner) {
+            Keeping::Nowhere => store.commit(&resource.storage, event),
+            Keeping::Closed => return Err(StoreError::Unwritten("the cluster is closed".into())),
+            Keeping::Directory(journal) => {
+                let written = journal.append(&resource.storage, &event);
+                written.map_err(|error| StoreError::Unwritten(error.to_string()))?;
+                let event = store.commit(&resource.storage, event);
+                if journal.is_long() {
+                    journal.rotate(store.image());
+                }
+                event
+            }
+        };
         if resource.is(CRDS.0, CRDS.1) {
-            let crds: Vec<Value> =
-                store.list(&resource.storage, None, None).iter().map(|stored| stored.decode()).collect();
+            let crds = crds(&store, &resource.storage);
             let catalog = Catalog::with_custom(crds.iter().flat_map(crd::resource_types));
             *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(catalog);
         }
         Ok(event)
     }
+}
+
+fn crds(store: &Store, storage: &str) -> Vec<Value> {
+    store.list(storage, None, None).iter().map(|stored| stored.decode()).collect()
 }

@@ -10,6 +10,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
@@ -76,6 +77,9 @@ pub enum StoreError {
     /// The object is at another version than expected.
     #[error("the object is at version {actual}, not {expected}")]
     Conflict { expected: u64, actual: u64 },
+    /// The change could not be written to the data directory, and so was not made.
+    #[error("cannot write to the data directory: {0}")]
+    Unwritten(String),
     /// The version is before the beginning of the history.
     #[error("version {asked} is too old, the oldest is {oldest}")]
     Compacted { asked: u64, oldest: u64 },
@@ -91,6 +95,16 @@ pub struct Store {
     version: u64,
     /// How many events of each resource are remembered.
     history_limit: usize,
+    /// Nothing before this version was ever remembered, of any resource; 0 for a new store.
+    beginning: u64,
+}
+
+/// All objects at one version.
+#[derive(Debug)]
+pub struct Image {
+    pub version: u64,
+    /// With the resources that they belong to.
+    pub objects: Vec<(Arc<str>, Arc<Stored>)>,
 }
 
 /// All objects of one resource.
@@ -109,7 +123,38 @@ struct Shelf {
 impl Store {
     pub fn new(history_limit: usize) -> Self {
         // The real store starts at 1, too; 0 means "any version" in requests.
-        Self { shelves: HashMap::new(), dependents: HashMap::new(), version: 1, history_limit: history_limit.max(1) }
+        let history_limit = history_limit.max(1);
+        Self { shelves: HashMap::new(), dependents: HashMap::new(), version: 1, history_limit, beginning: 0 }
+    }
+
+    /// A store that goes on from a version, with the objects of then. What was before cannot be watched.
+    pub fn restore(
+        history_limit: usize,
+        version: u64,
+        objects: HashMap<Arc<str>, BTreeMap<Place, (u64, Bytes)>>,
+    ) -> Self {
+        let mut store = Self { version, ..Self::new(history_limit) };
+        // A new store has nothing that could be too old.
+        store.beginning = if version > 1 { version } else { 0 };
+        for (resource, objects) in objects {
+            for (place, (version, raw)) in objects {
+                let object = Arc::new(Stored::read(place.clone(), version, raw));
+                store.index_owners(
+                    &resource,
+                    &Event { change: Change::Added, object: Arc::clone(&object), previous: None },
+                );
+                store.shelf(&resource).objects.insert(place, object);
+            }
+        }
+        store
+    }
+
+    /// All objects, as they are now.
+    pub fn image(&self) -> Image {
+        let objects = self.shelves.iter().flat_map(|(resource, shelf)| {
+            shelf.objects.values().map(|object| (Arc::clone(resource), Arc::clone(object)))
+        });
+        Image { version: self.version, objects: objects.collect() }
     }
 
     /// The version of the latest change.
@@ -117,12 +162,11 @@ impl Store {
         self.version
     }
 
-    /// Makes a change: gives it the next version, and remembers it.
-    pub fn apply(&mut self, resource: &Arc<str>, write: Write) -> Result<Arc<Event>, StoreError> {
+    /// Prepares a change: gives it the next version. Nothing is changed yet.
+    pub fn prepare(&mut self, resource: &Arc<str>, write: Write) -> Result<Event, StoreError> {
         let version = self.version + 1;
-        let limit = self.history_limit;
         let shelf = self.shelf(resource);
-        let event = match write {
+        Ok(match write {
             Write::Create { place, value } => {
                 if shelf.objects.contains_key(&place) {
                     return Err(StoreError::Exists);
@@ -140,16 +184,22 @@ impl Store {
                 let object = Arc::new(Stored::new(place, version, value));
                 Event { change: Change::Deleted, object, previous: Some(previous) }
             }
-        };
+        })
+    }
+
+    /// Makes a change that was just prepared, and remembers it.
+    pub fn commit(&mut self, resource: &Arc<str>, event: Event) -> Arc<Event> {
+        let event = Arc::new(event);
+        self.version = event.object.version;
+        let limit = self.history_limit;
+        let shelf = self.shelf(resource);
         match event.change {
             Change::Deleted => shelf.objects.remove(&event.object.place),
             _ => shelf.objects.insert(event.object.place.clone(), Arc::clone(&event.object)),
         };
-        let event = Arc::new(event);
         shelf.remember(Arc::clone(&event), limit);
-        self.version = version;
         self.index_owners(resource, &event);
-        Ok(event)
+        event
     }
 
     pub fn get(&self, resource: &str, place: &Place) -> Option<Arc<Stored>> {
@@ -172,10 +222,8 @@ impl Store {
         after: Option<&Place>,
         version: u64,
     ) -> Result<Vec<Arc<Stored>>, StoreError> {
+        self.check_version(resource, version)?;
         let Some(shelf) = self.shelves.get(resource) else { return Ok(Vec::new()) };
-        if version < shelf.compacted {
-            return Err(StoreError::Compacted { asked: version, oldest: shelf.compacted });
-        }
         let mut before: BTreeMap<&Place, Option<&Arc<Stored>>> = BTreeMap::new();
         for event in shelf.history.iter().rev().take_while(|event| event.object.version > version) {
             before.insert(&event.object.place, event.previous.as_ref());
@@ -203,11 +251,10 @@ impl Store {
 
     /// Whether a watch may start from a version.
     pub fn check_version(&self, resource: &str, version: u64) -> Result<(), StoreError> {
-        match self.shelves.get(resource) {
-            Some(shelf) if version < shelf.compacted => {
-                Err(StoreError::Compacted { asked: version, oldest: shelf.compacted })
-            }
-            _ => Ok(()),
+        let oldest = self.shelves.get(resource).map_or(self.beginning, |shelf| shelf.compacted);
+        match version < oldest {
+            true => Err(StoreError::Compacted { asked: version, oldest }),
+            false => Ok(()),
         }
     }
 
@@ -252,6 +299,7 @@ impl Store {
 
     /// Forgets the history of all resources up to now, as the compaction of a real store does.
     pub fn compact(&mut self) {
+        self.beginning = self.version;
         for shelf in self.shelves.values_mut() {
             shelf.forgotten = shelf.history.back().map_or(shelf.forgotten, |event| event.object.version);
             shelf.history.clear();
@@ -265,11 +313,12 @@ impl Store {
     }
 
     fn shelf(&mut self, resource: &Arc<str>) -> &mut Shelf {
+        let beginning = self.beginning;
         self.shelves.entry(Arc::clone(resource)).or_insert_with(|| Shelf {
             objects: BTreeMap::new(),
             history: VecDeque::new(),
-            compacted: 0,
-            forgotten: 0,
+            compacted: beginning,
+            forgotten: beginning,
             latest: watch::Sender::new(0),
         })
     }
@@ -316,6 +365,29 @@ impl Stored {
         // A JSON value can always be written; the empty object stands for what cannot happen.
         let raw = serde_json::to_vec(&value).unwrap_or_else(|_| b"{\"metadata\":{}}".to_vec());
         Self { place, version, owners: owners.into_boxed_slice(), labels: labels.into_boxed_slice(), raw: raw.into() }
+    }
+
+    /// An object as it was written before.
+    fn read(place: Place, version: u64, raw: Bytes) -> Self {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Indexed {
+            metadata: Metadata,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "camelCase")]
+        struct Metadata {
+            labels: BTreeMap<Box<str>, Box<str>>,
+            owner_references: Vec<Owner>,
+        }
+        #[derive(Deserialize)]
+        struct Owner {
+            uid: Box<str>,
+        }
+        // It was checked by its schema before it was written, and by its checksum since.
+        let Indexed { metadata } = serde_json::from_slice(&raw).unwrap_or_default();
+        let owners = metadata.owner_references.into_iter().map(|owner| owner.uid).collect();
+        Self { place, version, owners, labels: metadata.labels.into_iter().collect(), raw }
     }
 
     /// A label of the object.
@@ -366,6 +438,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    impl Store {
+        fn apply(&mut self, resource: &Arc<str>, write: Write) -> Result<Arc<Event>, StoreError> {
+            let event = self.prepare(resource, write)?;
+            Ok(self.commit(resource, event))
+        }
+    }
 
     fn resource() -> Arc<str> {
         "things".into()
@@ -468,5 +547,29 @@ mod tests {
         assert_eq!(changes(&store, 5), Ok(vec![]));
         assert!(store.check_version("things", 5).is_err());
         assert!(store.check_version("things", 6).is_ok());
+    }
+
+    #[test]
+    fn a_restored_store_goes_on() {
+        let mut store = Store::new(10);
+        create(&mut store, "a", "x");
+        let labelled = json!({"metadata": {"labels": {"b": "2", "a": "1"}, "ownerReferences": [{"uid": "u"}]}});
+        store.apply(&resource(), Write::Create { place: Place::new("a", "y"), value: labelled }).unwrap();
+        let image = store.image();
+        let mut objects: HashMap<Arc<str>, BTreeMap<Place, (u64, Bytes)>> = HashMap::new();
+        for (resource, object) in &image.objects {
+            let entry = (object.version, object.raw.clone());
+            objects.entry(Arc::clone(resource)).or_default().insert(object.place.clone(), entry);
+        }
+        let mut restored = Store::restore(10, image.version, objects);
+        assert_eq!(names(&restored.list("things", None, None)), ["a/x", "a/y"]);
+        assert_eq!(restored.get("things", &Place::new("a", "y")).unwrap().label("b"), Some("2"));
+        assert_eq!(restored.dependents("u"), [(resource(), Place::new("a", "y"))]);
+        for kind in ["things", "others"] {
+            assert!(restored.check_version(kind, 2).is_err(), "{kind}");
+            assert!(restored.check_version(kind, 3).is_ok(), "{kind}");
+        }
+        assert_eq!(update(&mut restored, "a", "x", 1), Ok(4));
+        assert_eq!(restored.events_after("things", 3, 10).unwrap().len(), 1);
     }
 }

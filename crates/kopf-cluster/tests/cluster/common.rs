@@ -32,7 +32,10 @@ impl Probe {
     }
 
     pub fn with(options: Options) -> Self {
-        let cluster = Cluster::new(options);
+        Self::of(Cluster::new(options))
+    }
+
+    pub fn of(cluster: Cluster) -> Self {
         let service = cluster.service();
         Self { cluster, service }
     }

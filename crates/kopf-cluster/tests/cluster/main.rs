@@ -5,3 +5,4 @@ mod objects;
 mod watching;
 mod definitions;
 mod surroundings;
+mod persistence;

@@ -1,0 +1,82 @@
+//! The directory itself: its lock, and files that only their owner can read.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use super::OpenError;
+
+/// Makes the directory if there is none, and takes it for this process while the lock lives.
+pub fn lock(directory: &Path) -> Result<File, OpenError> {
+    make(directory).map_err(failed("make", directory))?;
+    let path = directory.join("lock");
+    let mut file =
+        private(OpenOptions::new().read(true).write(true).create(true)).open(&path).map_err(failed("open", &path))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut process = String::new();
+            // It is only a hint; without it, the message is shorter.
+            let _ = file.read_to_string(&mut process);
+            return Err(OpenError::InUse { path: directory.to_owned(), process: process.trim().parse().ok() });
+        }
+        Err(TryLockError::Error(source)) => return Err(OpenError::Io { action: "lock", path, source }),
+    }
+    let note = |file: &mut File| -> io::Result<()> {
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{}", std::process::id())
+    };
+    note(&mut file).map_err(failed("write", &path))?;
+    Ok(file)
+}
+
+/// Writes a file so that it is there as a whole, or not at all.
+pub fn replace(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(TEMPORARY);
+    let temporary = PathBuf::from(name);
+    let mut file = private(OpenOptions::new().write(true).create(true).truncate(true)).open(&temporary)?;
+    fill(&mut file)?;
+    file.sync_all()?;
+    std::fs::rename(&temporary, path)?;
+    sync_directory(path.parent().unwrap_or(Path::new(".")))
+}
+
+/// How unfinished files end; they are removed when a cluster is opened.
+pub const TEMPORARY: &str = ".unfinished";
+
+/// Opens a log for writing at its end.
+pub fn open_log(path: &Path) -> io::Result<File> {
+    private(OpenOptions::new().append(true).create(true)).open(path)
+}
+
+/// Makes new and renamed files of a directory last.
+pub fn sync_directory(directory: &Path) -> io::Result<()> {
+    match cfg!(unix) {
+        true => File::open(directory)?.sync_all(),
+        // Other systems do not open directories as files, and need not.
+        false => Ok(()),
+    }
+}
+
+/// Says which step failed on which path.
+pub fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OpenError {
+    let path = path.to_owned();
+    move |source| OpenError::Io { action, path, source }
+}
+
+fn make(directory: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    // A directory that is there keeps its permissions: it may be shared on purpose.
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory)
+}
+
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}

@@ -1,0 +1,370 @@
+//! What the files of a data directory consist of: a header, and records one after another.
+//!
+//! Bytes in, records out, and back; no I/O. `journal.rs` writes logs and snapshots with it,
+//! `recovery.rs` reads them. Each record says how long it is and carries a checksum, so that one
+//! that was cut by the end of the process is recognised and left out, and damage anywhere else
+//! is told from it: behind damage, there are further whole records.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::store::Place;
+
+/// The first bytes of every file of ours.
+const MAGIC: &[u8; 8] = b"KOPFDATA";
+
+/// The version of the format; files of other versions are refused.
+pub const FORMAT: u32 = 1;
+
+/// Starts each record. None of these bytes occurs in UTF-8, so it is never a part of an object.
+const MARKER: [u8; 4] = [0xff, 0xfe, 0xff, 0xc0];
+
+/// The marker, the length of the content, and the checksum of both length and content.
+const FRAME_SIZE: usize = 12;
+
+/// No content is longer; far above what requests can bring.
+const CONTENT_LIMIT: usize = 64 * 1024 * 1024;
+
+/// The size of a header in its file.
+pub const HEADER_SIZE: usize = 36;
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Changes, in the order of their versions.
+    Log,
+    /// All objects at one version.
+    Snapshot,
+}
+
+/// The beginning of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    pub role: Role,
+    /// The number of the file: a log continues the snapshot of the same generation.
+    pub generation: u64,
+    /// The version of the store before the first record of a log, or of all of a snapshot.
+    pub version: u64,
+}
+
+/// One entry of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// An object is there, in this state.
+    Put { version: u64, resource: Arc<str>, place: Place, raw: Bytes },
+    /// An object is not there any more.
+    Remove { version: u64, resource: Arc<str>, place: Place },
+    /// A snapshot ends here, after this number of objects.
+    End { count: u64 },
+}
+
+/// Why a file cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// It is some other file.
+    #[error("it is not a file of an embedded cluster")]
+    Foreign,
+    /// It was written by another version of this program.
+    #[error("it has the format {0}, while {FORMAT} is known here")]
+    Format(u32),
+    /// It ends within its header.
+    #[error("its header is cut")]
+    CutHeader,
+    /// It was changed since it was written.
+    #[error("it is damaged at byte {offset}: {reason}")]
+    Damaged { offset: usize, reason: &'static str },
+}
+
+/// The whole records of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Records {
+    pub records: Vec<Record>,
+    /// Where the last whole record ends; what follows was cut while it was written.
+    pub end: usize,
+}
+
+impl Header {
+    pub fn encode(&self) -> [u8; HEADER_SIZE] {
+        let mut bytes = [0; HEADER_SIZE];
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+        bytes[12] = match self.role {
+            Role::Log => b'L',
+            Role::Snapshot => b'S',
+        };
+        bytes[16..24].copy_from_slice(&self.generation.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.version.to_le_bytes());
+        let checksum = crc32fast::hash(&bytes[..32]);
+        bytes[32..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, ReadError> {
+        let known = bytes.len().min(MAGIC.len());
+        if bytes[..known] != MAGIC[..known] {
+            return Err(ReadError::Foreign);
+        }
+        let mut rest = Reader { bytes: bytes.get(MAGIC.len()..).unwrap_or_default() };
+        match rest.u32() {
+            Some(FORMAT) => {}
+            Some(other) => return Err(ReadError::Format(other)),
+            None => return Err(ReadError::CutHeader),
+        }
+        let header = bytes.first_chunk::<HEADER_SIZE>().ok_or(ReadError::CutHeader)?;
+        let damaged = |reason| ReadError::Damaged { offset: 0, reason };
+        let role = match header[12] {
+            b'L' => Role::Log,
+            b'S' => Role::Snapshot,
+            _ => return Err(damaged("the kind of the file is unknown")),
+        };
+        rest.take(4);
+        let fields = (rest.u64(), rest.u64(), rest.u32());
+        let (Some(generation), Some(version), Some(checksum)) = fields else { return Err(ReadError::CutHeader) };
+        match crc32fast::hash(&header[..32]) == checksum {
+            true => Ok(Self { role, generation, version }),
+            false => Err(damaged("the checksum of the header is another one")),
+        }
+    }
+}
+
+impl Record {
+    /// Appends the record as it is written to files.
+    pub fn encode(&self, into: &mut Vec<u8>) {
+        match self {
+            Self::Put { version, resource, place, raw } => encode_put(into, *version, resource, place, raw),
+            Self::Remove { version, resource, place } => encode_remove(into, *version, resource, place),
+            Self::End { count } => encode_frame(into, |content| {
+                content.push(b'E');
+                content.extend_from_slice(&count.to_le_bytes());
+            }),
+        }
+    }
+
+    fn decode(content: &[u8]) -> Option<Self> {
+        let mut rest = Reader { bytes: content };
+        let kind = rest.take(1)?[0];
+        let number = rest.u64()?;
+        match kind {
+            b'P' => {
+                let (resource, place) = (rest.text()?.into(), Place::new(rest.text()?, rest.text()?));
+                let raw = Bytes::copy_from_slice(rest.bytes);
+                Some(Self::Put { version: number, resource, place, raw })
+            }
+            b'R' => {
+                let (resource, place) = (rest.text()?.into(), Place::new(rest.text()?, rest.text()?));
+                rest.bytes.is_empty().then_some(Self::Remove { version: number, resource, place })
+            }
+            b'E' => rest.bytes.is_empty().then_some(Self::End { count: number }),
+            _ => None,
+        }
+    }
+}
+
+/// Appends the record of an object that is there.
+pub fn encode_put(into: &mut Vec<u8>, version: u64, resource: &str, place: &Place, raw: &[u8]) {
+    encode_frame(into, |content| {
+        encode_place(content, b'P', version, resource, place);
+        content.extend_from_slice(raw);
+    });
+}
+
+/// Appends the record of an object that is not there any more.
+pub fn encode_remove(into: &mut Vec<u8>, version: u64, resource: &str, place: &Place) {
+    encode_frame(into, |content| encode_place(content, b'R', version, resource, place));
+}
+
+fn encode_place(content: &mut Vec<u8>, kind: u8, version: u64, resource: &str, place: &Place) {
+    content.push(kind);
+    content.extend_from_slice(&version.to_le_bytes());
+    for text in [resource, &place.namespace, &place.name] {
+        // Names are checked before they get here: they have a few hundred bytes at most.
+        content.extend_from_slice(&(text.len() as u16).to_le_bytes());
+        content.extend_from_slice(text.as_bytes());
+    }
+}
+
+fn encode_frame(into: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
+    let start = into.len();
+    into.extend_from_slice(&MARKER);
+    into.extend_from_slice(&[0; 8]);
+    fill(into);
+    let length = (into.len() - start - FRAME_SIZE) as u32;
+    into[start + 4..start + 8].copy_from_slice(&length.to_le_bytes());
+    let checksum = checksum(length, &into[start + FRAME_SIZE..]);
+    into[start + 8..start + 12].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Reads all records of a file after its header, up to the first one that was cut.
+pub fn decode_all(bytes: &[u8]) -> Result<Records, ReadError> {
+    let mut records = Vec::new();
+    let mut end = HEADER_SIZE;
+    while end < bytes.len() {
+        let damaged = |reason| ReadError::Damaged { offset: end, reason };
+        match decode_frame(&bytes[end..]) {
+            Some(content) => {
+                records.push(Record::decode(content).ok_or_else(|| damaged("a record makes no sense"))?);
+                end += FRAME_SIZE + content.len();
+            }
+            None if has_whole_record(&bytes[end + 1..]) => return Err(damaged("a record is broken before others")),
+            None => break,
+        }
+    }
+    Ok(Records { records, end })
+}
+
+/// The content of the record at the start of the bytes, if it is whole.
+fn decode_frame(bytes: &[u8]) -> Option<&[u8]> {
+    let mut rest = Reader { bytes };
+    if rest.take(MARKER.len())? != MARKER {
+        return None;
+    }
+    let length = rest.u32()?;
+    let expected = rest.u32()?;
+    let content = rest.take(length as usize).filter(|content| content.len() <= CONTENT_LIMIT)?;
+    (checksum(length, content) == expected).then_some(content)
+}
+
+/// Whether there is a whole record anywhere.
+fn has_whole_record(bytes: &[u8]) -> bool {
+    let candidates = bytes.iter().enumerate().filter(|(_, byte)| **byte == MARKER[0]);
+    candidates.map(|(offset, _)| &bytes[offset..]).any(|rest| decode_frame(rest).is_some())
+}
+
+fn checksum(length: u32, content: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&length.to_le_bytes());
+    hasher.update(content);
+    hasher.finalize()
+}
+
+/// Takes pieces off the start of bytes; None if they are too short.
+struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.bytes.split_at_checked(length)?;
+        self.bytes = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn text(&mut self) -> Option<&'a str> {
+        let length = self.array().map(u16::from_le_bytes)?;
+        std::str::from_utf8(self.take(usize::from(length))?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn header() -> Header {
+        Header { role: Role::Log, generation: 3, version: 17 }
+    }
+
+    fn any_record() -> impl Strategy<Value = Record> {
+        let place = ("[a-z.]{0,12}", "[a-zé]{0,8}", "[a-z-]{1,20}");
+        (0_u8..3, any::<u64>(), place, proptest::collection::vec(any::<u8>(), 0..64)).prop_map(
+            |(kind, version, (resource, namespace, name), raw)| {
+                let (resource, place) = (resource.into(), Place::new(&namespace, &name));
+                match kind {
+                    0 => Record::Put { version, resource, place, raw: raw.into() },
+                    1 => Record::Remove { version, resource, place },
+                    _ => Record::End { count: version },
+                }
+            },
+        )
+    }
+
+    /// The file of the records, and where each of them ends.
+    fn encode(records: &[Record]) -> (Vec<u8>, Vec<usize>) {
+        let mut bytes = header().encode().to_vec();
+        let ends = records.iter().map(|record| {
+            record.encode(&mut bytes);
+            bytes.len()
+        });
+        let ends = ends.collect();
+        (bytes, ends)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_cut_anywhere_gives_the_records_before(records in proptest::collection::vec(any_record(), 0..6)) {
+            let (bytes, ends) = encode(&records);
+            for cut in HEADER_SIZE..=bytes.len() {
+                let whole = ends.iter().filter(|end| **end <= cut).count();
+                let read = decode_all(&bytes[..cut]).unwrap();
+                prop_assert_eq!(&read.records[..], &records[..whole]);
+                prop_assert_eq!(read.end, if whole == 0 { HEADER_SIZE } else { ends[whole - 1] });
+            }
+        }
+
+        #[test]
+        fn damage_is_never_taken_for_data(
+            records in proptest::collection::vec(any_record(), 1..5),
+            position in any::<prop::sample::Index>(),
+            flip in 1_u8..,
+        ) {
+            let (mut bytes, ends) = encode(&records);
+            let position = HEADER_SIZE + position.index(bytes.len() - HEADER_SIZE);
+            bytes[position] ^= flip;
+            let hit = ends.iter().filter(|end| **end <= position).count();
+            let start = if hit == 0 { HEADER_SIZE } else { ends[hit - 1] };
+            match decode_all(&bytes) {
+                // Only the last record can be taken for one that was cut.
+                Ok(read) => {
+                    prop_assert_eq!(hit, records.len() - 1);
+                    prop_assert_eq!(&read.records[..], &records[..hit]);
+                }
+                Err(error) => {
+                    let damaged = matches!(error, ReadError::Damaged { offset, .. } if offset == start);
+                    prop_assert!(damaged, "{}", error);
+                }
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Header::decode(&bytes);
+            if let Ok(read) = decode_all(&bytes) {
+                prop_assert!(read.end <= bytes.len().max(HEADER_SIZE));
+            }
+        }
+    }
+
+    #[test]
+    fn headers_are_checked() {
+        let bytes = header().encode();
+        assert_eq!(Header::decode(&bytes), Ok(header()));
+        for cut in 0..HEADER_SIZE {
+            assert_eq!(Header::decode(&bytes[..cut]), Err(ReadError::CutHeader), "{cut}");
+        }
+        let with = |position: usize, value: u8| {
+            let mut bytes = bytes;
+            bytes[position] = value;
+            Header::decode(&bytes).unwrap_err()
+        };
+        assert_eq!(with(0, b'k'), ReadError::Foreign);
+        assert_eq!(with(8, 9), ReadError::Format(9));
+        for position in 12..HEADER_SIZE {
+            let damaged = with(position, bytes.get(position).unwrap() ^ 1);
+            assert!(matches!(damaged, ReadError::Damaged { offset: 0, .. }), "{position}: {damaged}");
+        }
+    }
+}
