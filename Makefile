@@ -9,12 +9,13 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kopf
 # What the native module is made of.
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
 
-.PHONY: help build test test-rust test-python test-real controlplane lint lint-rust lint-python invariants format clean
+.PHONY: help build test test-rust test-python test-real controlplane conformance lint lint-rust lint-python invariants format clean
 
 help:
 	@echo 'make build         .venv with the package in release mode: .venv/bin/kopf, .venv/bin/python'
 	@echo 'make test          all tests that need only Rust and Python'
 	@echo 'make test-real     the tests on a real control plane (built on the first run; needs Go)'
+	@echo 'make conformance   the embedded cluster against a real one: writes docs/conformance.md'
 	@echo 'make controlplane  etcd, kube-apiserver & co into $(CACHE)/controlplane/bin'
 	@echo 'make lint          formats, lints, types, and the invariants of ARCHITECTURE.md'
 	@echo 'make format        reformats the sources'
@@ -36,14 +37,20 @@ test-rust:
 	cargo test --workspace --locked --quiet
 
 test-python: build
-	$(BIN)/python -m pytest -q tests/python
+	cargo build --quiet --locked --package kopf-cluster --example serve
+	$(BIN)/python -m pytest -q tests/python tests/conformance/test_recorded.py
 
 controlplane:
 	$(PYTHON) tests/controlplane/build
 
 test-real: build controlplane
 	cargo build --quiet --locked --package kopf-example-minimal --package kopf-example-memcached
-	$(BIN)/python -m pytest -q tests/real tests/parity
+	$(BIN)/python -m pytest -q tests/real tests/parity tests/conformance/test_conformance.py
+
+# The exit code tells whether all answers are equal; the report is written in any case.
+conformance: $(VENV)/.installed controlplane
+	cargo build --quiet --locked --package kopf-cluster --example serve
+	$(BIN)/python -m tests.conformance
 
 lint: lint-rust lint-python invariants
 

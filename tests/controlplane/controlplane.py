@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A real, throw-away Kubernetes control plane on this machine, without root.
 
-    controlplane.py up DIR [--workloads]
+    controlplane.py up DIR [--workloads | --controllers NAME,NAME,…]
     controlplane.py status DIR
     controlplane.py down DIR
 
@@ -130,10 +130,13 @@ class ControlPlane:
                 if (request := parse_request(line)) is not None and request.user == user
             ]
 
-    def up(self, *, workloads: bool = False, bound: bool = False) -> None:
+    def up(
+        self, *, workloads: bool = False, controllers: str | None = None, bound: bool = False
+    ) -> None:
         """Start everything and wait until it is usable.
 
         :param workloads: also run the controllers, the scheduler, and the fake nodes.
+        :param controllers: run only these controllers, by their names, separated by commas.
         :param bound: the processes must die with this process, however it dies.
         """
         if self.alive():
@@ -148,6 +151,8 @@ class ControlPlane:
             self._start_apiserver(api_port, etcd_port, bound=bound)
             if workloads:
                 self._start_workloads(kwok_port, bound=bound)
+            elif controllers:
+                self._start_controllers(controllers, bound=bound)
         except BaseException:
             self.down(keep=True)
             raise
@@ -269,12 +274,12 @@ class ControlPlane:
         )
         self._wait('kube-apiserver', lambda: self.client.get('/readyz') == 'ok', process)
 
-    def _start_workloads(self, kwok_port: int, *, bound: bool) -> None:
-        config = f'--kubeconfig={self.kubeconfig}'
+    def _start_controllers(self, controllers: str, *, bound: bool) -> None:
         pki = self.folder / 'pki'
         self._spawn(
             'kube-controller-manager',
-            config,
+            f'--kubeconfig={self.kubeconfig}',
+            f'--controllers={controllers}',
             '--leader-elect=false',
             '--secure-port=0',
             f'--service-account-private-key-file={pki / "sa.key"}',
@@ -284,6 +289,10 @@ class ControlPlane:
             '--kube-api-burst=1000',
             bound=bound,
         )
+
+    def _start_workloads(self, kwok_port: int, *, bound: bool) -> None:
+        config = f'--kubeconfig={self.kubeconfig}'
+        self._start_controllers('*', bound=bound)
         self._spawn(
             'kube-scheduler',
             config,
@@ -569,12 +578,13 @@ def main() -> None:
         action='store_true',
         help='run the controllers, the scheduler and fake nodes, too',
     )
+    parser.add_argument('--controllers', help='run only these controllers, and nothing else')
     args = parser.parse_args()
     plane = ControlPlane(args.folder)
     if args.command == 'up':
         started = time.monotonic()
         try:
-            plane.up(workloads=args.workloads)
+            plane.up(workloads=args.workloads, controllers=args.controllers)
         except (PlaneError, ApiError) as e:
             sys.exit(str(e))
         print(f'Up in {time.monotonic() - started:.1f} s.')
