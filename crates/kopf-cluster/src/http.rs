@@ -4,7 +4,6 @@
 //! all others over the listener of `server.rs`. It checks who asks, collects the body, finds the
 //! route, and turns answers and refusals into responses.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::io::Write;
 use std::panic::AssertUnwindSafe;
@@ -16,13 +15,16 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Limited};
+use serde_json::Value;
 
+use crate::clock::later;
+use crate::faults::{Effect, Facts, Interrupted};
 use crate::query::Query;
 use crate::request::{Answer, AnswerBody, Request, User};
 use crate::routes::{self, Route, RouteError};
 use crate::state::State;
 use crate::status::Refusal;
-use crate::{capture, discovery, openapi, verbs};
+use crate::{capture, control, discovery, openapi, verbs};
 
 /// Bodies of requests over this size are refused, as by a real server.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
@@ -51,7 +53,7 @@ impl ClusterService {
         Self { state, access }
     }
 
-    async fn handle<B>(self, request: http::Request<B>) -> Response<ClusterBody>
+    async fn handle<B>(self, request: http::Request<B>) -> Result<Response<ClusterBody>, Interrupted>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -59,11 +61,11 @@ impl ClusterService {
         let (parts, body) = request.into_parts();
         let accepts_gzip = accepts_gzip(&parts.headers);
         if !self.lets_in(&parts.headers, parts.uri.path()) {
-            return respond(Refusal::unauthorized().into(), false);
+            return Ok(respond(Refusal::unauthorized().into(), false));
         }
         let body = match Limited::new(body, BODY_LIMIT).collect().await {
             Ok(body) => body.to_bytes(),
-            Err(_) => return respond(Refusal::too_large(BODY_LIMIT).into(), false),
+            Err(_) => return Ok(respond(Refusal::too_large(BODY_LIMIT).into(), false)),
         };
         let request = Request {
             method: parts.method,
@@ -73,11 +75,32 @@ impl ClusterService {
             body,
             user: User { name: "admin".into(), groups: vec!["system:masters".into(), "system:authenticated".into()] },
         };
+        if let Some(answer) = control::answer(&self.state, &request) {
+            return Ok(respond(answer, accepts_gzip));
+        }
+        let route = routes::find(&self.state.catalog(), &request.path);
+        let facts = Facts::new(&request, &route);
+        self.state.counts.count(&facts);
+        let fault = self.state.faults.request(&facts);
+        if !fault.delay.is_zero() {
+            self.state.clock().sleep_until(later(self.state.now(), fault.delay)).await;
+        }
+        match fault.effect {
+            Some(Effect::Disconnect) => return Err(Interrupted),
+            Some(Effect::Error { code, reason, message, retry_after }) => {
+                return Ok(respond_error(&Refusal::on_demand(code, reason, message, retry_after), retry_after));
+            }
+            _ => {}
+        }
         // A flaw of ours must not take the connections of others down with it.
-        let answered = std::panic::catch_unwind(AssertUnwindSafe(|| answer(&self.state, &request)));
+        let answered = std::panic::catch_unwind(AssertUnwindSafe(|| answer(&self.state, &request, route)));
         let answer = answered.unwrap_or_else(|_| Err(Refusal::internal("the handler of the request panicked")));
         let answer = answer.unwrap_or_else(Answer::from);
-        respond(answer, accepts_gzip)
+        let mut response = respond(answer, accepts_gzip);
+        if fault.effect == Some(Effect::CutAnswer) {
+            response.body_mut().cut();
+        }
+        Ok(response)
     }
 
     fn lets_in(&self, headers: &HeaderMap, path: &str) -> bool {
@@ -103,9 +126,9 @@ fn same_secret(one: &str, other: &str) -> bool {
 }
 
 /// From a request to its answer.
-fn answer(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
+fn answer(state: &Arc<State>, request: &Request, route: Result<Route, RouteError>) -> Result<Answer, Refusal> {
     let catalog = state.catalog();
-    let route = match routes::find(&catalog, &request.path) {
+    let route = match route {
         Ok(route) => route,
         Err(RouteError::NoSuchPath) => return Ok(no_such_path()),
         Err(RouteError::NoSuchResource) => return Err(Refusal::no_such_resource()),
@@ -180,6 +203,16 @@ fn respond(answer: Answer, accepts_gzip: bool) -> Response<ClusterBody> {
     response
 }
 
+/// The answer of a fault.
+fn respond_error(status: &Value, retry_after: Option<u32>) -> Response<ClusterBody> {
+    let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
+    let mut response = respond(Answer::json(code, status), false);
+    if let Some(seconds) = retry_after {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
 fn compress(bytes: &Bytes) -> Bytes {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     // Writing into memory cannot fail.
@@ -193,16 +226,17 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     type Response = Response<ClusterBody>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+    /// Only if a fault says so.
+    type Error = Interrupted;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Interrupted>> + Send>>;
 
-    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Interrupted>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let service = self.clone();
-        Box::pin(async move { Ok(service.handle(request).await) })
+        Box::pin(service.handle(request))
     }
 }
 
@@ -211,22 +245,34 @@ pub enum ClusterBody {
     /// All of it; None when it was taken.
     Whole(Option<Bytes>),
     /// The lines of a watch.
-    Stream(Pin<Box<dyn futures::Stream<Item = Bytes> + Send>>),
+    Stream(Pin<Box<dyn futures::Stream<Item = Result<Bytes, Interrupted>> + Send>>),
+    /// Only its first half, though its whole length was announced; None when it was taken.
+    Cut { half: Option<Bytes>, announced: u64 },
+}
+
+impl ClusterBody {
+    /// Has the body end in the middle.
+    fn cut(&mut self) {
+        if let Self::Whole(Some(bytes)) = self {
+            *self = Self::Cut { half: Some(bytes.slice(..bytes.len() / 2)), announced: bytes.len() as u64 };
+        }
+    }
 }
 
 impl Body for ClusterBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Interrupted;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Interrupted>>> {
         match &mut *self {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Stream(stream) => {
-                stream.as_mut().poll_next(context).map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
+                stream.as_mut().poll_next(context).map(|next| next.map(|lines| lines.map(Frame::data)))
             }
+            Self::Cut { half, .. } => Poll::Ready(Some(half.take().map(Frame::data).ok_or(Interrupted))),
         }
     }
 
@@ -238,6 +284,7 @@ impl Body for ClusterBody {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Self::Stream(_) => SizeHint::default(),
+            Self::Cut { announced, .. } => SizeHint::with_exact(*announced),
         }
     }
 }

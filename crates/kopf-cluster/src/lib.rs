@@ -62,6 +62,11 @@ mod namespaces;
 mod gc;
 mod resume;
 
+// What tests can do with it.
+mod faults;
+mod counts;
+mod control;
+
 // What a cluster is made of.
 mod state;
 mod persistence;
@@ -74,6 +79,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use crate::capture::KUBERNETES_VERSION;
+pub use crate::counts::RequestCount;
+pub use crate::faults::{ActiveFault, Effect, Fault, FaultError, Faults, Interrupted, Match};
 pub use crate::http::{ClusterBody, ClusterService};
 pub use crate::persistence::OpenError;
 pub use crate::server::{ServeError, Server};
@@ -189,6 +196,21 @@ impl Cluster {
     /// Moves the time of the cluster on; what is due by then happens now.
     pub fn advance(&self, by: Duration) {
         self.state.clock().advance(by);
+    }
+
+    /// What goes wrong on demand: delays, errors, broken connections and watches.
+    pub fn faults(&self) -> Faults {
+        Faults::of(&self.state)
+    }
+
+    /// How many requests there were of each sort, since the start or the last reset.
+    pub fn requests(&self) -> Vec<RequestCount> {
+        self.state.counts.list()
+    }
+
+    /// Counts requests anew.
+    pub fn reset_requests(&self) {
+        self.state.counts.reset();
     }
 
     /// Forgets the history, as a compaction of a real store does: older versions get 410.

@@ -10,6 +10,7 @@ use futures::Stream;
 use http::{HeaderMap, Method, header};
 use serde_json::Value;
 
+use crate::faults::Interrupted;
 use crate::form::Form;
 use crate::query::Query;
 use crate::render::to_bytes;
@@ -46,7 +47,7 @@ pub struct Answer {
 pub enum AnswerBody {
     Whole(Bytes),
     /// The lines of a watch.
-    Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+    Stream(Pin<Box<dyn Stream<Item = Result<Bytes, Interrupted>> + Send>>),
 }
 
 impl Request {
@@ -99,7 +100,7 @@ impl Answer {
         Self { content_type, ..Self::bytes(code, Bytes::from(body.into())) }
     }
 
-    pub fn stream(lines: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+    pub fn stream(lines: impl Stream<Item = Result<Bytes, Interrupted>> + Send + 'static) -> Self {
         Self { body: AnswerBody::Stream(Box::pin(lines)), ..Self::bytes(200, Bytes::new()) }
     }
 

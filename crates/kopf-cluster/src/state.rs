@@ -11,7 +11,9 @@ use serde_json::Value;
 use crate::Options;
 use crate::catalog::{Catalog, ResourceType};
 use crate::clock::{Clock, Randomness};
+use crate::counts::Counts;
 use crate::crd;
+use crate::faults::Switchboard;
 use crate::persistence::Journal;
 use crate::store::{Event, Place, Store, StoreError, Stored, Write};
 
@@ -31,6 +33,10 @@ pub struct State {
     catalog: RwLock<Arc<Catalog>>,
     clock: Clock,
     randomness: Mutex<Randomness>,
+    /// What goes wrong on demand.
+    pub faults: Switchboard,
+    /// What was asked for.
+    pub counts: Counts,
     pub options: Options,
     /// The certificate of the authority, as it is shown to pods.
     pub certificate_authority: String,
@@ -64,6 +70,8 @@ impl State {
             catalog: RwLock::new(Arc::new(Catalog::with_custom(crds.iter().flat_map(crd::resource_types)))),
             clock: Clock::new(),
             randomness: Mutex::new(Randomness::new(seed)),
+            faults: Switchboard::default(),
+            counts: Counts::default(),
             options,
             certificate_authority,
         }

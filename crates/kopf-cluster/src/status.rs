@@ -176,6 +176,35 @@ impl Refusal {
         Self::new(500, "InternalError", format!("Internal error occurred: {message}"), details)
     }
 
+    /// An error that a test has asked for, on the wire; its reason is the usual one of its code.
+    pub fn on_demand(code: u16, reason: Option<String>, message: Option<String>, retry_after: Option<u32>) -> Value {
+        let usual = match code {
+            400 => "BadRequest",
+            401 => "Unauthorized",
+            403 => "Forbidden",
+            404 => "NotFound",
+            405 => "MethodNotAllowed",
+            406 => "NotAcceptable",
+            409 => "Conflict",
+            410 => "Expired",
+            413 => "RequestEntityTooLarge",
+            415 => "UnsupportedMediaType",
+            422 => "Invalid",
+            429 => "TooManyRequests",
+            500 => "InternalError",
+            503 => "ServiceUnavailable",
+            504 => "Timeout",
+            _ => "Unknown",
+        };
+        let details = retry_after.map_or(Value::Null, |seconds| json!({"retryAfterSeconds": seconds}));
+        let message = message.unwrap_or_else(|| "a fault on demand".to_owned());
+        let mut status = Self::new(code, usual, message, details).to_value();
+        if let Some(reason) = reason {
+            status["reason"] = json!(reason);
+        }
+        status
+    }
+
     /// An error without any reason, as the server gives for a few odd requests.
     pub fn bare(message: impl Into<String>) -> Self {
         Self::new(500, "", message, Value::Null)

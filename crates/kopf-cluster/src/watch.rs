@@ -14,6 +14,7 @@ use tokio::sync::watch;
 
 use crate::catalog::ResourceType;
 use crate::clock::later;
+use crate::faults::{Disruption, Facts, Interrupted, WatchFaults};
 use crate::fields;
 use crate::form::Form;
 use crate::query::Selectors;
@@ -34,6 +35,8 @@ const BOOKMARK_BEFORE_END: SignedDuration = SignedDuration::from_secs(2);
 /// What to watch, and how.
 #[derive(Clone, Debug)]
 pub struct WatchRequest {
+    /// By which faults are matched.
+    pub facts: Facts,
     pub resource: Arc<ResourceType>,
     /// None for all namespaces.
     pub namespace: Option<String>,
@@ -68,6 +71,8 @@ struct Watch {
     /// When it ends; far in the future if it does not.
     deadline: Timestamp,
     next_bookmark: Timestamp,
+    /// What goes wrong with it on demand.
+    faults: WatchFaults,
     /// Whether anything has been sent: tables have columns in their first event only.
     started: bool,
 }
@@ -80,12 +85,17 @@ enum Phase {
     InitialDone,
     /// To send what happens.
     Live,
+    /// To break off in the middle of what it has sent.
+    Broken,
     /// Nothing: it is over.
     Over,
 }
 
 /// Starts a watch. The stream gives whole lines.
-pub fn stream(state: Arc<State>, request: WatchRequest) -> impl Stream<Item = Bytes> + Send + 'static {
+pub fn stream(
+    state: Arc<State>,
+    request: WatchRequest,
+) -> impl Stream<Item = Result<Bytes, Interrupted>> + Send + 'static {
     let (changed, position, phase) = {
         let mut store = state.store();
         let changed = store.subscribe(&request.resource.storage);
@@ -104,6 +114,7 @@ pub fn stream(state: Arc<State>, request: WatchRequest) -> impl Stream<Item = By
     let deadline = later(now, request.timeout.unwrap_or(far));
     let watch = Watch {
         next_bookmark: first_bookmark(now, deadline),
+        faults: state.faults.follow(request.facts.clone()),
         state,
         request,
         position,
@@ -113,8 +124,8 @@ pub fn stream(state: Arc<State>, request: WatchRequest) -> impl Stream<Item = By
         started: false,
     };
     futures::stream::unfold(watch, |mut watch| async move {
-        let bytes = watch.next().await?;
-        Some((bytes, watch))
+        let lines = watch.next().await?;
+        Some((lines, watch))
     })
 }
 
@@ -127,8 +138,44 @@ pub fn check(state: &State, request: &WatchRequest) -> Result<(), Refusal> {
 }
 
 impl Watch {
-    /// The next lines, or None at the end.
-    async fn next(&mut self) -> Option<Bytes> {
+    /// The next lines, or None at the end; unless something goes wrong on demand.
+    async fn next(&mut self) -> Option<Result<Bytes, Interrupted>> {
+        loop {
+            match self.phase {
+                Phase::Over => return None,
+                Phase::Broken => {
+                    self.phase = Phase::Over;
+                    return Some(Err(Interrupted));
+                }
+                _ => {}
+            }
+            match self.faults.current(&self.state.faults).disruption {
+                None => match self.advance().await {
+                    Some(lines) => return Some(Ok(lines)),
+                    None => continue,
+                },
+                Some(Disruption::End) => self.phase = Phase::Over,
+                Some(Disruption::Disconnect) => self.phase = Phase::Broken,
+                Some(Disruption::Silence) => self.faults.changed().await,
+                Some(Disruption::Expire) => {
+                    self.phase = Phase::Over;
+                    let (asked, oldest) = (self.position, self.state.store().version());
+                    let refusal = too_old(StoreError::Compacted { asked, oldest });
+                    return Some(Ok(error_event(&refusal.to_value()).into()));
+                }
+                Some(Disruption::CutLine) => {
+                    if let Some(lines) = self.advance().await {
+                        self.phase = Phase::Broken;
+                        let line = lines.iter().position(|byte| *byte == b'\n').unwrap_or(lines.len());
+                        return Some(Ok(lines.slice(..line / 2)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next lines, if it is time for some; None if the watch has to be looked at again.
+    async fn advance(&mut self) -> Option<Bytes> {
         loop {
             match &mut self.phase {
                 Phase::Initial(objects) => {
@@ -145,16 +192,13 @@ impl Watch {
                 }
                 Phase::InitialDone => {
                     self.phase = Phase::Live;
-                    if self.request.start == (Start::Everything { announce_end: true }) {
+                    let announced = self.request.start == (Start::Everything { announce_end: true });
+                    if announced && !self.faults.current(&self.state.faults).no_bookmarks {
                         return Some(self.renderer().bookmark(self.position, true).into());
                     }
                 }
-                Phase::Live => {
-                    if let Some(bytes) = self.live().await {
-                        return Some(bytes);
-                    }
-                }
-                Phase::Over => return None,
+                Phase::Live => return self.live().await,
+                Phase::Broken | Phase::Over => return None,
             }
         }
     }
@@ -200,6 +244,7 @@ impl Watch {
                 }
                 None
             }
+            () = self.faults.changed() => None,
             () = clock.sleep_until(self.deadline), if self.deadline <= bookmark => {
                 self.phase = Phase::Over;
                 None
@@ -207,6 +252,9 @@ impl Watch {
             () = clock.sleep_until(bookmark), if bookmark < self.deadline => {
                 self.next_bookmark = next_bookmark(bookmark, self.deadline);
                 self.position = self.position.max(self.state.store().version());
+                if self.faults.current(&self.state.faults).no_bookmarks {
+                    return None;
+                }
                 Some(self.renderer().bookmark(self.position, false).into())
             }
         }

@@ -63,7 +63,7 @@ pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
 }
 
 /// The verb as discovery calls it.
-fn verb_of(request: &Request, route: &ObjectRoute) -> Option<&'static str> {
+pub fn verb_of(request: &Request, route: &ObjectRoute) -> Option<&'static str> {
     let watching = route.watching || request.query.flag("watch");
     // Objects are created in a namespace, not over all of them.
     let everywhere = route.resource.namespaced && route.namespace.is_none();

@@ -7,6 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
+use crate::faults::Facts;
 use crate::fields;
 use crate::query::{ListOptions, VersionMatch};
 use crate::render::{ListMeta, Renderer, error_event};
@@ -56,6 +57,7 @@ pub fn watch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Resu
         (_, Some(version)) => Start::After(version),
     };
     let watching = WatchRequest {
+        facts: Facts::of_objects(request, route),
         resource: Arc::clone(&route.resource),
         namespace: route.namespace.clone(),
         selectors: options.selectors,
@@ -68,7 +70,7 @@ pub fn watch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Resu
         Ok(()) => Ok(Answer::stream(watch::stream(Arc::clone(state), watching))),
         Err(refusal) => {
             let line = error_event(&refusal.to_value()).into();
-            Ok(Answer::stream(futures::stream::once(async move { line })))
+            Ok(Answer::stream(futures::stream::once(async move { Ok(line) })))
         }
     }
 }

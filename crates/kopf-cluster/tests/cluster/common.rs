@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use kopf_cluster::{Cluster, ClusterBody, ClusterService, Options};
+use kopf_cluster::{Cluster, ClusterBody, ClusterService, Interrupted, Options};
 use serde_json::{Value, json};
 use tower_service::Service;
 
@@ -47,15 +47,24 @@ impl Probe {
         headers: &[(&str, &str)],
         body: &str,
     ) -> http::Response<ClusterBody> {
+        let sent = self.try_send(method, path, headers, body).await;
+        sent.unwrap_or_else(|interrupted| panic!("{method} {path}: {interrupted}"))
+    }
+
+    /// The same if the connection may break.
+    pub async fn try_send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Result<http::Response<ClusterBody>, Interrupted> {
         let mut request = http::Request::builder().method(method).uri(path).header("user-agent", "probe/1");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
-        match self.service.clone().call(request).await {
-            Ok(response) => response,
-            Err(never) => match never {},
-        }
+        self.service.clone().call(request).await
     }
 
     /// The code and the body of an answer.
@@ -117,6 +126,11 @@ impl Lines {
             let frame = self.body.frame().await?.unwrap();
             self.rest.extend_from_slice(&frame.into_data().unwrap());
         }
+    }
+
+    /// The next bytes, as they come.
+    pub async fn frame(&mut self) -> Option<Result<Bytes, Interrupted>> {
+        Some(self.body.frame().await?.map(|frame| frame.into_data().unwrap()))
     }
 
     /// The next event in short: its type, the name and the version of its object.

@@ -6,3 +6,4 @@ mod watching;
 mod definitions;
 mod surroundings;
 mod persistence;
+mod faults;
