@@ -136,6 +136,33 @@ class ObjectPrefixingJsonFormatter(ObjectPrefixingMixin, ObjectJsonFormatter):
     """Lines of JSON with prefixes in the messages."""
 
 
+class ColoredFormatter(ObjectFormatter):
+    """Lines for people at a terminal: the time, the object, the message; the level is a colour."""
+
+    LEVELS = ((logging.ERROR, '31;1'), (logging.WARNING, '33'), (logging.INFO, '0'), (0, '2'))
+
+    def __init__(self, *, colors: bool) -> None:
+        super().__init__('%(message)s')
+        self._colors = colors
+
+    def format(self, record: logging.LogRecord) -> str:
+        import time
+        level = next(color for least, color in self.LEVELS if record.levelno >= least)
+        moment = time.strftime('%H:%M:%S', time.localtime(record.created))
+        reference: Mapping[str, Any] | None = getattr(record, 'k8s_ref', None)
+        parts = [self._paint(f'{moment}.{int(record.msecs):03d}', '2')]
+        if reference is not None:
+            place = [reference.get('namespace'), reference.get('name')]
+            parts.append(self._paint('/'.join(part for part in place if part), '36'))
+        if record.levelno >= logging.WARNING and not self._colors:
+            parts.append(record.levelname)
+        parts.append(self._paint(super().format(record), level))
+        return ' '.join(parts)
+
+    def _paint(self, text: str, color: str) -> str:
+        return f'\x1b[{color}m{text}\x1b[0m' if self._colors and color != '0' else text
+
+
 class _KopfStreamHandler(logging.StreamHandler):
     """The handler of this module, recognised when the logging is configured again."""
 
@@ -149,8 +176,28 @@ def configure(
         log_refkey: str | None = None,
 ) -> None:
     """Set up the logging of the whole process, as the command line does."""
+    _install(_KopfStreamHandler(), make_formatter(log_format, log_prefix, log_refkey),
+             debug=debug, verbose=verbose, quiet=quiet)
+
+
+def configure_for_terminal(*, debug: bool, verbose: bool, quiet: bool) -> None:
+    """Set up the logging for people: with colours, if there are any."""
+    import os
     handler = _KopfStreamHandler()
-    handler.setFormatter(make_formatter(log_format, log_prefix, log_refkey))
+    colors = handler.stream.isatty() and not os.environ.get('NO_COLOR')
+    _install(handler, ColoredFormatter(colors=colors or bool(os.environ.get('FORCE_COLOR'))),
+             debug=debug, verbose=verbose, quiet=quiet)
+
+
+def _install(
+        handler: logging.Handler,
+        formatter: logging.Formatter,
+        *,
+        debug: bool | None,
+        verbose: bool | None,
+        quiet: bool | None,
+) -> None:
+    handler.setFormatter(formatter)
     root = logging.getLogger()
     root.handlers[:] = [other for other in root.handlers
                         if not isinstance(other, _KopfStreamHandler)]

@@ -5,12 +5,12 @@ import functools
 import os
 import sys
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kopf._logging import LogFormat, configure
+from kopf._logging import LogFormat, configure, configure_for_terminal
 from kopf._version import __version__
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class CLIControls:
 
 def logging_options(fn: Callable[..., Any]) -> Callable[..., Any]:
     """The options of logging, the same for all commands."""
-    formats = [format.name.lower() for format in LogFormat]
+    formats = [*(format.name.lower() for format in LogFormat), 'terminal']
 
     @click.option('-v', '--verbose', is_flag=True)
     @click.option('-d', '--debug', is_flag=True)
@@ -62,9 +62,12 @@ def logging_options(fn: Callable[..., Any]) -> Callable[..., Any]:
             *args: Any,
             **kwargs: Any,
     ) -> Any:
-        configure(debug=debug, verbose=verbose, quiet=quiet,
-                  log_format=LogFormat[log_format.upper()],
-                  log_refkey=log_refkey, log_prefix=log_prefix)
+        if log_format == 'terminal':
+            configure_for_terminal(debug=debug, verbose=verbose, quiet=quiet)
+        else:
+            configure(debug=debug, verbose=verbose, quiet=quiet,
+                      log_format=LogFormat[log_format.upper()],
+                      log_refkey=log_refkey, log_prefix=log_prefix)
         return fn(*args, **kwargs)
 
     return wrapper
@@ -157,6 +160,80 @@ def freeze(__controls: CLIControls, **_: Any) -> None:
 def resume(__controls: CLIControls, **_: Any) -> None:
     """Resume the operators of a peering."""
     raise click.ClickException("peering is not available yet")
+
+
+@main.command(
+    add_help_option=False,
+    context_settings={'ignore_unknown_options': True, 'allow_interspersed_args': False},
+)
+@click.argument('arguments', nargs=-1, type=click.UNPROCESSED)
+def cluster(arguments: Sequence[str]) -> None:
+    """Run a Kubernetes API in this process, for development."""
+    from kopf import _native
+    raise SystemExit(_native.command_line(['kopf', 'cluster', *arguments]))
+
+
+@main.command()
+@click.option('-f', '--filename', 'manifests', multiple=True, type=click.Path(exists=True),
+              help="A manifest to apply at the start and on changes, or a folder of them.")
+@click.option('-n', '--namespace', 'namespaces', multiple=True,
+              help="Serve this namespace instead of all; can be repeated.")
+@click.option('-m', '--module', 'modules', multiple=True,
+              help="A module with handlers; can be repeated.")
+@click.option('-p', '--port', type=click.IntRange(0, 65535), default=0,
+              help="The port of the cluster; any free one by default.")
+@click.option('--kubeconfig', type=click.Path(dir_okay=False),
+              help="Write the kubeconfig to this file, too.")
+@click.option('--data-dir', type=click.Path(file_okay=False),
+              help="Keep the state of the cluster in this folder, over restarts.")
+@click.option('--reload/--no-reload', default=True,
+              help="Restart the operator when its files change; yes by default.")
+@click.option('--exec', 'command', type=str, metavar='COMMAND',
+              help="Run a command with KUBECONFIG set, and end with it and its exit code.")
+@click.option('-v', '--verbose', is_flag=True, help="Log everything that the operator does.")
+@click.option('-d', '--debug', is_flag=True, help="Log everything that the libraries do, too.")
+@click.option('-q', '--quiet', is_flag=True, help="Log only warnings and errors.")
+@click.argument('paths', nargs=-1, type=click.Path(exists=True, dir_okay=False))
+def dev(
+        paths: Sequence[str],
+        modules: Sequence[str],
+        manifests: Sequence[str],
+        namespaces: Sequence[str],
+        port: int,
+        kubeconfig: str | None,
+        data_dir: str | None,
+        reload: bool,
+        command: str | None,
+        verbose: bool,
+        debug: bool,
+        quiet: bool,
+) -> None:
+    """Run an operator on a Kubernetes of its own, which lives in this process.
+
+    Nothing else is needed: no cluster, no Docker. The operator is restarted when its files change.
+    """
+    from kopf import _dev
+    from kopf._cluster import Cluster, ClusterError
+    if not paths and not modules:
+        raise click.UsageError("Which handlers? Name their files, or modules with -m.")
+    flags = {'--verbose': verbose, '--debug': debug, '--quiet': quiet}
+    served = [word for name in namespaces for word in ('-n', name)] or ['-A']
+    options = _dev.Options(
+        paths=paths, modules=modules, manifests=manifests, command=command, reload=reload,
+        run_options=['--log-format=terminal', *(flag for flag, on in flags.items() if on), *served])
+    try:
+        with Cluster(port=port, data_dir=data_dir, environ=False) as cluster:
+            if kubeconfig is not None:
+                descriptor = os.open(kubeconfig, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+                with os.fdopen(descriptor, 'w') as file:
+                    file.write(cluster.kubeconfig.read_text())
+            click.secho(f"Kubernetes (embedded) listens on {cluster.url}", bold=True, err=True)
+            click.echo(f"  export KUBECONFIG={kubeconfig or cluster.kubeconfig}", err=True)
+            tell = functools.partial(click.secho, fg='magenta', err=True)
+            code = _dev.Session(options, cluster, tell).run()
+    except (ClusterError, OSError) as error:
+        raise click.ClickException(str(error))
+    raise SystemExit(code)
 
 
 def _run(controls: CLIControls, **kwargs: Any) -> None:

@@ -183,6 +183,11 @@ impl Catalog {
         found
     }
 
+    /// All resources in all versions, in no order.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<ResourceType>> {
+        self.types.values()
+    }
+
     /// The groups of CRDs with their versions, the preferred one first.
     pub fn custom_groups(&self) -> &BTreeMap<String, Vec<String>> {
         &self.custom_groups

@@ -72,6 +72,7 @@ mod state;
 mod persistence;
 mod clock;
 mod server;
+mod local;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -82,6 +83,7 @@ pub use crate::capture::KUBERNETES_VERSION;
 pub use crate::counts::RequestCount;
 pub use crate::faults::{ActiveFault, Effect, Fault, FaultError, Faults, Interrupted, Match};
 pub use crate::http::{ClusterBody, ClusterService};
+pub use crate::local::{Applied, LocalAnswer, ManifestError, ServedResource};
 pub use crate::persistence::OpenError;
 pub use crate::server::{ServeError, Server};
 

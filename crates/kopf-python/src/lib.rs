@@ -9,6 +9,7 @@ mod job;
 mod cycle;
 mod front;
 mod operator;
+mod cluster;
 mod failures;
 
 use pyo3::prelude::*;
@@ -19,11 +20,13 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<operator::Operator>()?;
     module.add_class::<job::Job>()?;
     module.add_class::<cycle::Cycle>()?;
+    module.add_class::<cluster::Cluster>()?;
     for (name, value) in job::KINDS {
         module.add(*name, *value)?;
     }
     module.add_function(wrap_pyfunction!(storage_keys, module)?)?;
     module.add_function(wrap_pyfunction!(diff, module)?)?;
+    module.add_function(wrap_pyfunction!(cluster::command_line, module)?)?;
     Ok(())
 }
 

@@ -1,0 +1,167 @@
+//! `kopf cluster`: the embedded Kubernetes in the foreground.
+
+use std::fs;
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use kopf_cluster::{Cluster, KUBERNETES_VERSION, ManifestError, OpenError, Options, ServeError};
+
+use crate::manifests::{self, ReadError};
+
+/// Run a Kubernetes API in this process, until it is interrupted.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The port to listen on; any free one by default.
+    #[arg(short, long, default_value_t = 0, env = "KOPF_CLUSTER_PORT")]
+    port: u16,
+    /// The address to listen on. Only this machine can connect by default.
+    #[arg(long, default_value = "127.0.0.1", env = "KOPF_CLUSTER_HOST")]
+    host: IpAddr,
+    /// Where to write the kubeconfig; into the data folder, or a new temporary one by default.
+    #[arg(long, value_name = "FILE", env = "KOPF_CLUSTER_KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
+    /// A manifest to apply at the start, or a folder of them; can be repeated.
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    manifests: Vec<PathBuf>,
+    /// Keep the state in this folder, over restarts; in memory only by default.
+    #[arg(long, value_name = "DIR", env = "KOPF_CLUSTER_DATA_DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+/// Why the cluster cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    #[error("the threads cannot be started: {0}")]
+    Runtime(io::Error),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error("{}: {source}", path.display())]
+    Manifest { path: PathBuf, source: ManifestError },
+    #[error("the kubeconfig cannot be written to {}: {source}", path.display())]
+    Kubeconfig { path: PathBuf, source: io::Error },
+    #[error("signals cannot be received: {0}")]
+    Signal(io::Error),
+}
+
+pub fn run(arguments: Arguments) -> Result<(), ClusterError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ClusterError::Runtime)?;
+    runtime.block_on(serve(arguments))
+}
+
+async fn serve(arguments: Arguments) -> Result<(), ClusterError> {
+    let manifests = manifests::read(&arguments.manifests)?;
+    // Before anything is told: whoever waits for the message may send a signal at once.
+    let interrupted = Interrupted::new().map_err(ClusterError::Signal)?;
+    // A kubeconfig in the data folder is good for as long as the folder is.
+    let kubeconfig = arguments.kubeconfig.or_else(|| arguments.data_dir.as_ref().map(|folder| folder.join("kubeconfig")));
+    let cluster = Cluster::open(Options { data_dir: arguments.data_dir, ..Options::default() })?;
+    let server = cluster.serve(SocketAddr::new(arguments.host, arguments.port)).await?;
+    for (path, text) in manifests {
+        let applied = cluster.apply(&text, "default").await;
+        applied.map_err(|source| ClusterError::Manifest { path, source })?;
+    }
+    let kubeconfig = Kubeconfig::write(kubeconfig, &server.kubeconfig())?;
+    let told = format!(
+        "Kubernetes {KUBERNETES_VERSION} (embedded) listens on {}\n\n\
+         \x20 export KUBECONFIG={}\n\
+         \x20 kubectl get namespaces\n\n\
+         Press Ctrl-C to stop it.\n",
+        server.url(),
+        kubeconfig.path.display()
+    );
+    // It serves all the same if nobody reads.
+    let _ = io::stdout().write_all(told.as_bytes()).and_then(|()| io::stdout().flush());
+    interrupted.wait().await;
+    Ok(())
+}
+
+/// The kubeconfig while the cluster runs.
+struct Kubeconfig {
+    path: PathBuf,
+    /// The temporary folder around it, if it is ours.
+    folder: Option<PathBuf>,
+}
+
+impl Kubeconfig {
+    fn write(path: Option<PathBuf>, text: &str) -> Result<Self, ClusterError> {
+        let folder = path.is_none().then(|| std::env::temp_dir().join(format!("kopf-cluster-{}", std::process::id())));
+        let path = match (path, &folder) {
+            (Some(path), _) => path,
+            (None, folder) => folder.clone().unwrap_or_default().join("kubeconfig"),
+        };
+        let written = match &folder {
+            Some(folder) => create_private_folder(folder).and_then(|()| write_private(&path, text)),
+            None => write_private(&path, text),
+        };
+        match written {
+            Ok(()) => Ok(Self { path, folder }),
+            Err(source) => Err(ClusterError::Kubeconfig { path, source }),
+        }
+    }
+}
+
+impl Drop for Kubeconfig {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.folder {
+            // What is left in a temporary folder does no harm: the cluster is gone.
+            let _ = fs::remove_dir_all(folder);
+        }
+    }
+}
+
+/// A folder for this user only; not one that somebody else has put there.
+fn create_private_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// The kubeconfig has the token in it.
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)?.write_all(text.as_bytes())
+}
+
+/// Ctrl-C, or the request to terminate.
+struct Interrupted {
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Interrupted {
+    #[cfg(unix)]
+    fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    #[cfg(unix)]
+    async fn wait(mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn new() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    #[cfg(not(unix))]
+    async fn wait(self) {
+        // Without signals, only the end of the process ends it.
+        let _ = tokio::signal::ctrl_c().await;
+    }
+}
