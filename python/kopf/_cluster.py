@@ -95,7 +95,7 @@ class Cluster:
         return self
 
     def stop(self) -> None:
-        """End it. Its objects are gone, unless they are kept in a folder. It can be started again."""
+        """End it. Its objects are gone, unless they are kept in a folder."""
         native, self._native = self._native, None
         if native is None:
             return

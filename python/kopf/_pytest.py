@@ -26,16 +26,17 @@ def kopf_runner(kopf_cluster: Cluster) -> Iterator[Callable[..., KopfRunner]]:
     It serves all namespaces, unless the arguments tell which. It is stopped after the test;
     an error of it fails the test.
     """
-    import kopf
+    from kopf._registry import SmartOperatorRegistry
     from kopf.testing import KopfRunner
     with contextlib.ExitStack() as started:
-        def run(*args: str, **kwargs: Any) -> KopfRunner:
-            chosen = any(arg in ('-A', '--all-namespaces') or arg.startswith(('-n', '--namespace'))
-                         for arg in args)
-            command = ['run', '--standalone', *([] if chosen else ['-A']), *map(str, args)]
+        def run(*args: Any, **kwargs: Any) -> KopfRunner:
+            words = [str(arg) for arg in args]
+            scope = ('-A', '--all-namespaces', '-n', '--namespace')
+            chosen = any(word.startswith(scope) for word in words)
+            command = ['run', '--standalone', *([] if chosen else ['-A']), *words]
             kwargs.setdefault('timeout', 30)
             # The handlers of other tests must not be called.
-            kwargs.setdefault('registry', kopf.OperatorRegistry())
+            kwargs.setdefault('registry', SmartOperatorRegistry())
             return started.enter_context(KopfRunner(command, **kwargs))
 
         yield run

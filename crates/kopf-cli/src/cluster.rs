@@ -58,7 +58,8 @@ async fn serve(arguments: Arguments) -> Result<(), ClusterError> {
     // Before anything is told: whoever waits for the message may send a signal at once.
     let interrupted = Interrupted::new().map_err(ClusterError::Signal)?;
     // A kubeconfig in the data folder is good for as long as the folder is.
-    let kubeconfig = arguments.kubeconfig.or_else(|| arguments.data_dir.as_ref().map(|folder| folder.join("kubeconfig")));
+    let kubeconfig =
+        arguments.kubeconfig.or_else(|| arguments.data_dir.as_ref().map(|folder| folder.join("kubeconfig")));
     let cluster = Cluster::open(Options { data_dir: arguments.data_dir, ..Options::default() })?;
     let server = cluster.serve(SocketAddr::new(arguments.host, arguments.port)).await?;
     for (path, text) in manifests {
