@@ -256,6 +256,49 @@ class Cluster:
         while not poll.step():
             time.sleep(poll.pause())
 
+    @property
+    def requests(self) -> dict[tuple[str, str], int]:
+        """How many requests there were by verb and resource: `{('patch', 'pods'): 3, …}`."""
+        counted = self.request('GET', '/kopf/requests')['requests']
+        return {(item['verb'], item['resource']): item['count'] for item in counted}
+
+    def reset_requests(self) -> None:
+        """Count the requests anew."""
+        self.request('DELETE', '/kopf/requests')
+
+    def add_fault(
+            self,
+            effect: str,
+            *,
+            verb: str | None = None,
+            resource: str | None = None,
+            namespace: str | None = None,
+            name: str | None = None,
+            user_agent: str | None = None,
+            times: int | None = None,
+            **details: Any,
+    ) -> int:
+        """Let requests go wrong, all or the next few; returns the number of the fault.
+
+        The effects: `delay` (`seconds=`), `error` (`code=`, and `reason=`, `message=`,
+        `retryAfter=`), `disconnect`, `cutAnswer`, `endWatch`, `cutWatch`, `silenceWatch`,
+        `expireWatch`, `dropBookmarks`. Running watches are affected at once.
+        """
+        match = {'verb': verb, 'resource': resource, 'namespace': namespace,
+                 'name': name, 'userAgent': user_agent}
+        fault: dict[str, Any] = {
+            'match': {key: value for key, value in match.items() if value is not None},
+            'effect': {'type': effect, **details},
+        }
+        if times is not None:
+            fault['times'] = times
+        return self.request('POST', '/kopf/faults', fault)['id']
+
+    def remove_faults(self, number: int | None = None) -> None:
+        """Let all go well again, or end one fault."""
+        path = '/kopf/faults' if number is None else f'/kopf/faults/{number}'
+        self.request('DELETE', path)
+
     def advance(self, seconds: float) -> None:
         """Move the time of the cluster on: what is due by then happens now."""
         self._running.advance(seconds)
@@ -380,6 +423,18 @@ class AsyncCluster:
         poll = self.sync._poll(resource, name, None, namespace, timeout, gone=True)
         while not poll.step():
             await asyncio.sleep(poll.pause())
+
+    async def requests(self) -> dict[tuple[str, str], int]:
+        return self.sync.requests
+
+    async def reset_requests(self) -> None:
+        self.sync.reset_requests()
+
+    async def add_fault(self, effect: str, **kwargs: Any) -> int:
+        return self.sync.add_fault(effect, **kwargs)
+
+    async def remove_faults(self, number: int | None = None) -> None:
+        self.sync.remove_faults(number)
 
     async def advance(self, seconds: float) -> None:
         self.sync.advance(seconds)

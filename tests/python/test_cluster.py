@@ -144,6 +144,31 @@ def test_the_clock_is_moved_on(cluster):
     assert stamp('late')[:10] > before[:10]
 
 
+def test_requests_are_counted(cluster):
+    cluster.apply(OBJECT)
+    cluster.reset_requests()
+    cluster.get('kex', 'one')
+    cluster.get('kex', 'one')
+    cluster.list('deployments')
+    assert cluster.requests == {('get', 'kopfexamples.kopf.dev'): 2, ('list', 'deployments.apps'): 1}
+
+
+def test_faults_on_demand(cluster):
+    cluster.apply(OBJECT)
+    cluster.add_fault('error', code=503, verb='get', resource='kopfexamples', times=1)
+    with pytest.raises(ClusterError) as caught:
+        cluster.get('kex', 'one')
+    assert caught.value.code == 503
+    cluster.get('kex', 'one')
+    number = cluster.add_fault('disconnect', verb='list')
+    with pytest.raises(ClusterError):
+        cluster.list('kex')
+    cluster.remove_faults(number)
+    cluster.list('kex')
+    with pytest.raises(ClusterError, match='nope'):
+        cluster.add_fault('nope')
+
+
 def test_the_environment(monkeypatch):
     monkeypatch.setenv('KUBECONFIG', 'before')
     with Cluster() as cluster:

@@ -75,10 +75,17 @@ impl Cluster {
             Ok(request) => request,
             Err(error) => return LocalAnswer { code: 400, body: Bytes::from(error.to_string()) },
         };
-        let Ok(response) = self.service().call(request).await;
+        // Only a fault that a test has asked for cuts a connection, or an answer.
+        let cut = |error: &dyn std::fmt::Display| LocalAnswer { code: 502, body: Bytes::from(error.to_string()) };
+        let response = match self.service().call(request).await {
+            Ok(response) => response,
+            Err(error) => return cut(&error),
+        };
         let code = response.status().as_u16();
-        let Ok(body) = response.into_body().collect().await;
-        LocalAnswer { code, body: body.to_bytes() }
+        match response.into_body().collect().await {
+            Ok(body) => LocalAnswer { code, body: body.to_bytes() },
+            Err(error) => cut(&error),
+        }
     }
 
     /// Finds a resource by its plural or singular name, its kind or a short name, with or without
