@@ -9,10 +9,11 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kopf
 # What the native module is made of.
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
 
-.PHONY: help build test test-rust test-python test-real controlplane conformance lint lint-rust lint-python invariants format clean
+.PHONY: help build demo test test-rust test-python test-operators test-real controlplane conformance lint lint-rust lint-python invariants format clean
 
 help:
 	@echo 'make build         .venv with the package in release mode: .venv/bin/kopf, .venv/bin/python'
+	@echo 'make demo          an operator and the life of its object on the embedded cluster, in seconds'
 	@echo 'make test          all tests that need only Rust and Python'
 	@echo 'make test-real     the tests on a real control plane (built on the first run; needs Go)'
 	@echo 'make conformance   the embedded cluster against a real one: writes docs/conformance.md'
@@ -31,7 +32,13 @@ $(VENV)/.built: $(VENV)/.installed $(RUST_SOURCES)
 	. $(BIN)/activate && maturin develop --release --quiet
 	@touch $@
 
-test: test-rust test-python
+# The whole life of an object on the embedded cluster; ends by itself.
+demo: build
+	@$(BIN)/kopf dev examples/python/02-memcached/memcached_operator.py \
+		-f examples/python/02-memcached/memcached_crd.yaml --no-reload \
+		--exec '$(BIN)/python scripts/demo.py'
+
+test: test-rust test-python test-operators
 
 test-rust:
 	cargo test --workspace --locked --quiet
@@ -40,12 +47,17 @@ test-python: build
 	cargo build --quiet --locked --package kopf-cluster --example serve
 	$(BIN)/python -m pytest -q tests/python tests/conformance/test_recorded.py
 
+# The behaviour of operators on the embedded cluster; `test-real` runs the same files on a real one.
+test-operators: build
+	cargo build --quiet --locked --package kopf-example-minimal --package kopf-example-memcached
+	KOPF_TEST_CLUSTER=embedded $(BIN)/python -m pytest -q tests/operators
+
 controlplane:
 	$(PYTHON) tests/controlplane/build
 
 test-real: build controlplane
 	cargo build --quiet --locked --package kopf-example-minimal --package kopf-example-memcached
-	$(BIN)/python -m pytest -q tests/real tests/parity tests/conformance/test_conformance.py
+	$(BIN)/python -m pytest -q tests/operators tests/real tests/parity tests/conformance/test_conformance.py
 
 # The exit code tells whether all answers are equal; the report is written in any case.
 conformance: $(VENV)/.installed controlplane

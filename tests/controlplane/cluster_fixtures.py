@@ -1,7 +1,8 @@
-"""The fixtures of all tests on a real control plane; the conftest files import them.
+"""The fixtures of all tests on a cluster; the conftest files import them.
 
-One control plane serves the whole session, whichever folders are tested: the tests are isolated by
-namespaces and by CRDs of their own. For quick development, start one by ``controlplane.py up DIR
+One cluster serves the whole session, whichever folders are tested: the tests are isolated by
+namespaces and by CRDs of their own. It is a real control plane, or the embedded cluster with
+``KOPF_TEST_CLUSTER=embedded``. For quick development, start a real one by ``controlplane.py up DIR
 --workloads``, and set ``KOPF_CONTROLPLANE_DIR=DIR``.
 """
 
@@ -21,24 +22,38 @@ from typing import Any
 import pytest
 
 from cluster_client import Client, kubeconfig, wait_for
-from controlplane import ControlPlane, PlaneError, programs_folder
+from controlplane import ControlPlane, PlaneError
+from embedded import EmbeddedPlane
+from manifests import apply
 from operator_process import OperatorProcess, python_under_test
+
+Plane = ControlPlane | EmbeddedPlane
 
 MANIFESTS = pathlib.Path(__file__).with_name('manifests')
 
 
 @functools.cache
-def shared_plane() -> ControlPlane:
-    """The only control plane of the session: started at the first call, stopped at the exit."""
-    if folder := os.environ.get('KOPF_CONTROLPLANE_DIR'):
+def shared_plane() -> Any:
+    """The only cluster of the session: started at the first call, stopped at the exit."""
+    if os.environ.get('KOPF_TEST_CLUSTER', 'real') == 'embedded':
+        plane: Plane = start_embedded()
+    elif folder := os.environ.get('KOPF_CONTROLPLANE_DIR'):
         plane = ControlPlane(pathlib.Path(folder))
         if not plane.alive():
             pytest.exit(f'No control plane runs in KOPF_CONTROLPLANE_DIR={folder}', returncode=2)
     else:
         plane = start_plane()
     for manifest in sorted(MANIFESTS.glob('*.yaml')):
-        kubectl(plane, 'apply', '-f', str(manifest))
-        kubectl(plane, 'wait', '--for=condition=Established', '-f', str(manifest))
+        apply(plane.client, manifest)
+    return plane
+
+
+def start_embedded() -> EmbeddedPlane:
+    folder = pathlib.Path(tempfile.mkdtemp(prefix='kopf-embedded-'))
+    plane = EmbeddedPlane(folder, python_under_test())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(plane.down)
+    plane.up()
     return plane
 
 
@@ -63,27 +78,15 @@ def start_plane() -> ControlPlane:
     return plane
 
 
-def kubectl(plane: ControlPlane, *args: str, input: str | None = None) -> str:
-    answer = subprocess.run(
-        [str(programs_folder() / 'kubectl'), f'--kubeconfig={plane.kubeconfig}', *args],
-        input=input,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert answer.returncode == 0, f'kubectl {" ".join(args)}: {answer.stderr}'
-    return answer.stdout
-
-
 @pytest.fixture(scope='session')
-def plane() -> Iterator[ControlPlane]:
+def plane() -> Iterator[Any]:
     plane = shared_plane()
     yield plane
     plane.client.close()
 
 
 @pytest.fixture()
-def namespace(plane: ControlPlane) -> Iterator[str]:
+def namespace(plane: Plane) -> Iterator[str]:
     """A namespace of this test only."""
     name = new_namespace(plane.client, 'test')
     yield name
@@ -112,7 +115,7 @@ def remove_namespace(client: Client, name: str) -> None:
 
 @pytest.fixture()
 def operator(
-    plane: ControlPlane, namespace: str, tmp_path: pathlib.Path
+    plane: Plane, namespace: str, tmp_path: pathlib.Path
 ) -> Iterator[Callable[..., OperatorProcess]]:
     """Start an operator: ``operator(path_or_text, *options, client=…, env=…)``; it is ended after
     the test.
@@ -155,7 +158,7 @@ def operator(
 
 
 @pytest.fixture()
-def examples(plane: ControlPlane, namespace: str) -> ExampleObjects:
+def examples(plane: Plane, namespace: str) -> ExampleObjects:
     """The objects of the kind KopfExample in the namespace of the test."""
     return ExampleObjects(plane.client, namespace)
 

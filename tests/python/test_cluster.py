@@ -150,7 +150,10 @@ def test_requests_are_counted(cluster):
     cluster.get('kex', 'one')
     cluster.get('kex', 'one')
     cluster.list('deployments')
-    assert cluster.requests == {('get', 'kopfexamples.kopf.dev'): 2, ('list', 'deployments.apps'): 1}
+    assert cluster.requests == {
+        ('get', 'kopfexamples.kopf.dev'): 2,
+        ('list', 'deployments.apps'): 1,
+    }
 
 
 def test_faults_on_demand(cluster):

@@ -40,6 +40,7 @@ USERS = {
     'kopfstatuses': 'operator-510',
     'matchless': 'operator-509',
     'idle': 'operator-508',
+    'refused': 'operator-507',
 }
 
 
@@ -167,3 +168,29 @@ def assert_no_waste(requests: list[Request]) -> None:
     assert [request for request in requests if request.code >= 400] == []
     lists = collections.Counter(request.resource for request in requests if request.verb == 'list')
     assert all(count <= 2 for count in lists.values()), lists
+
+
+def test_refused_patches_are_not_repeated_for_ever(
+    operator: Callable[..., OperatorProcess], examples: ExampleObjects, plane: ControlPlane
+) -> None:
+    script = """
+import kopf
+
+@kopf.on.create('kopfexamples', when=lambda name, **_: name == 'odd')
+def odd_fn(patch, **_):
+    patch.metadata.labels['label'] = 'not a label!'
+
+@kopf.on.create('kopfexamples', when=lambda name, **_: name != 'odd')
+def good_fn(**_):
+    return 'good'
+"""
+    user = USERS['refused']
+    seen_before = len(plane.requests(user))
+    process = operator(script, client=plane.user(user))
+    examples.create('odd')
+    process.wait_log('not a label!')
+    examples.create('even')
+    examples.wait('even', lambda body: body['status']['good_fn'] == 'good')
+    assert process.stop() == 0
+    refused = [request for request in plane.requests(user)[seen_before:] if request.code == 422]
+    assert 1 <= len(refused) <= 10, refused

@@ -1,4 +1,4 @@
-"""The example operators do on a real cluster what they promise."""
+"""The example operators do on a cluster what they promise."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from cluster_client import wait_for
-from cluster_fixtures import ExampleObjects, kubectl
-from controlplane import ControlPlane
+from cluster_fixtures import ExampleObjects, Plane
+from manifests import apply, delete_and_wait
 from operator_process import REPOSITORY, OperatorProcess, python_under_test
 
 EXAMPLES = REPOSITORY / 'examples' / 'python'
@@ -19,12 +19,11 @@ EXAMPLES = REPOSITORY / 'examples' / 'python'
 StartOperator = Callable[..., OperatorProcess]
 
 
-def install(plane: ControlPlane, crd: pathlib.Path) -> None:
-    kubectl(plane, 'apply', '-f', str(crd))
-    kubectl(plane, 'wait', '--for=condition=Established', '-f', str(crd))
+def install(plane: Plane, crd: pathlib.Path) -> None:
+    apply(plane.client, crd)
 
 
-def wait_replicas(plane: ControlPlane, namespace: str, kind: str, name: str, replicas: int) -> Any:
+def wait_replicas(plane: Plane, namespace: str, kind: str, name: str, replicas: int) -> Any:
     path = f'/apis/apps/v1/namespaces/{namespace}/{kind}/{name}'
 
     def ready() -> Any:
@@ -43,19 +42,19 @@ def wait_replicas(plane: ControlPlane, namespace: str, kind: str, name: str, rep
     )
 
 
-def objects_of(plane: ControlPlane, api: str, namespace: str, plural: str) -> ExampleObjects:
+def objects_of(plane: Plane, api: str, namespace: str, plural: str) -> ExampleObjects:
     objects = ExampleObjects(plane.client, namespace)
     objects.path = f'/apis/{api}/namespaces/{namespace}/{plural}'
     return objects
 
 
 def test_quickstart(
-    plane: ControlPlane, namespace: str, operator: StartOperator, examples: ExampleObjects
+    plane: Plane, namespace: str, operator: StartOperator, examples: ExampleObjects
 ) -> None:
     folder = EXAMPLES / '01-quickstart'
     install(plane, folder / 'crd.yaml')
     process = operator(folder / 'operator.py')
-    kubectl(plane, 'apply', '-n', namespace, '-f', str(folder / 'obj.yaml'))
+    apply(plane.client, folder / 'obj.yaml', namespace)
     body = examples.wait('my-example', lambda body: body['status']['create_fn'])
     assert body['status']['create_fn']['message'].startswith(
         'Hello from Kopf! Created my-example with spec: '
@@ -65,17 +64,17 @@ def test_quickstart(
         'my-example',
         lambda body: body['status']['update_fn'] == {'message': 'Updated my-example with changes.'},
     )
-    kubectl(plane, 'delete', '-n', namespace, '-f', str(folder / 'obj.yaml'), '--timeout=30s')
+    delete_and_wait(plane.client, folder / 'obj.yaml', namespace)
     process.wait_log('Deleted my-example. Goodbye!')
     assert process.stop() == 0
 
 
-def test_memcached(plane: ControlPlane, namespace: str, operator: StartOperator) -> None:
+def test_memcached(plane: Plane, namespace: str, operator: StartOperator) -> None:
     folder = EXAMPLES / '02-memcached'
     install(plane, folder / 'memcached_crd.yaml')
     objects = objects_of(plane, 'cache.example.com/v1alpha1', namespace, 'memcacheds')
     process = operator(folder / 'memcached_operator.py')
-    kubectl(plane, 'apply', '-n', namespace, '-f', str(folder / 'memcached_instance.yaml'))
+    apply(plane.client, folder / 'memcached_instance.yaml', namespace)
     wait_replicas(plane, namespace, 'deployments', 'example-memcached', 3)
     # The names of pods are collected at the handling, so they are complete only after the next
     # change.
@@ -83,27 +82,19 @@ def test_memcached(plane: ControlPlane, namespace: str, operator: StartOperator)
     wait_replicas(plane, namespace, 'deployments', 'example-memcached', 4)
     body = objects.wait('example-memcached', lambda body: len(body['status']['nodes']) >= 3)
     assert all(name.startswith('example-memcached-') for name in body['status']['nodes'])
-    kubectl(
-        plane,
-        'delete',
-        '-n',
-        namespace,
-        '-f',
-        str(folder / 'memcached_instance.yaml'),
-        '--timeout=30s',
-    )
+    delete_and_wait(plane.client, folder / 'memcached_instance.yaml', namespace)
     process.wait_log('Deployment deleted successfully.')
     path = f'/apis/apps/v1/namespaces/{namespace}/deployments/example-memcached'
     wait_for('The deployment is gone', lambda: plane.client.find(path) is None)
     assert process.stop() == 0
 
 
-def test_memcached_advanced(plane: ControlPlane, namespace: str, operator: StartOperator) -> None:
+def test_memcached_advanced(plane: Plane, namespace: str, operator: StartOperator) -> None:
     folder = EXAMPLES / '02-memcached'
     install(plane, folder / 'memcached_crd.yaml')
     objects = objects_of(plane, 'cache.example.com/v1alpha1', namespace, 'memcacheds')
     process = operator(folder / 'advanced_operator.py')
-    kubectl(plane, 'apply', '-n', namespace, '-f', str(folder / 'memcached_instance.yaml'))
+    apply(plane.client, folder / 'memcached_instance.yaml', namespace)
     process.wait_log('Creation is processed: 2 succeeded; 0 failed.')
     objects.patch('example-memcached', {'metadata': {'labels': {'not': 'the-size'}}})
     objects.wait(
@@ -122,7 +113,7 @@ def test_memcached_advanced(plane: ControlPlane, namespace: str, operator: Start
     assert process.stop() == 0
 
 
-def test_memcached_unit_test(plane: ControlPlane) -> None:
+def test_memcached_unit_test(plane: Plane) -> None:
     """A decorated handler stays an ordinary function."""
     answer = subprocess.run(
         [
@@ -142,12 +133,12 @@ def test_memcached_unit_test(plane: ControlPlane) -> None:
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
-def test_nginx(plane: ControlPlane, namespace: str, operator: StartOperator) -> None:
+def test_nginx(plane: Plane, namespace: str, operator: StartOperator) -> None:
     folder = EXAMPLES / '03-nginx'
     install(plane, folder / 'nginx_crd.yaml')
     objects = objects_of(plane, 'web.example.com/v1', namespace, 'nginxservers')
     process = operator(folder / 'nginx_operator.py')
-    kubectl(plane, 'apply', '-n', namespace, '-f', str(folder / 'nginx_instance.yaml'))
+    apply(plane.client, folder / 'nginx_instance.yaml', namespace)
     wait_replicas(plane, namespace, 'deployments', 'example-nginx', 2)
     objects.patch('example-nginx', {'spec': {'replicas': 3, 'image': 'nginx:1.20'}})
     body = wait_replicas(plane, namespace, 'deployments', 'example-nginx', 3)
@@ -164,14 +155,14 @@ def test_nginx(plane: ControlPlane, namespace: str, operator: StartOperator) -> 
     assert process.stop() == 0
 
 
-def test_database(plane: ControlPlane, operator: StartOperator) -> None:
+def test_database(plane: Plane, operator: StartOperator) -> None:
     """The manifest names its namespace, so the operator serves that one."""
     folder = EXAMPLES / '04-database'
     install(plane, folder / 'crd.yaml')
     plane.client.create('/api/v1/namespaces', {'metadata': {'name': 'production'}}, exist_ok=True)
     objects = objects_of(plane, 'techoral.com/v1', 'production', 'databases')
     process = operator(folder / 'operator.py', '-n', 'production')
-    kubectl(plane, 'apply', '-f', str(folder / 'example-database.yaml'))
+    apply(plane.client, folder / 'example-database.yaml')
     try:
         wait_replicas(plane, 'production', 'statefulsets', 'orders-db-db', 2)
         body = objects.wait(
@@ -206,7 +197,7 @@ def test_database(plane: ControlPlane, operator: StartOperator) -> None:
     sorted(path for path in EXAMPLES.glob('*/*operator.py') if not path.name.startswith('test_')),
     ids=lambda path: f'{path.parent.name}/{path.name}',
 )
-def test_every_example_imports(path: pathlib.Path, plane: ControlPlane) -> None:
+def test_every_example_imports(path: pathlib.Path, plane: Plane) -> None:
     answer = subprocess.run(
         [str(python_under_test()), '-c', f'import runpy; runpy.run_path({str(path)!r})'],
         env={'KUBECONFIG': str(plane.kubeconfig), 'PYTHONDONTWRITEBYTECODE': '1'},

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from cluster_client import wait_for
-from cluster_fixtures import ExampleObjects, kubectl
-from controlplane import ControlPlane
+from cluster_fixtures import ExampleObjects, Plane
+from manifests import apply
 from operator_process import REPOSITORY, OperatorProcess
 from test_example_operators import install, objects_of, wait_replicas
 
@@ -22,7 +22,7 @@ StartExample = Callable[[str], OperatorProcess]
 
 
 @pytest.fixture
-def example(plane: ControlPlane, namespace: str, tmp_path: pathlib.Path) -> Iterator[StartExample]:
+def example(plane: Plane, namespace: str, tmp_path: pathlib.Path) -> Iterator[StartExample]:
     """Starts an example by its name, in the namespace of the test."""
     started: list[OperatorProcess] = []
 
@@ -42,10 +42,10 @@ def example(plane: ControlPlane, namespace: str, tmp_path: pathlib.Path) -> Iter
 
 
 def test_minimal(
-    plane: ControlPlane, namespace: str, example: StartExample, examples: ExampleObjects
+    plane: Plane, namespace: str, example: StartExample, examples: ExampleObjects
 ) -> None:
     process = example('minimal')
-    kubectl(plane, 'apply', '-n', namespace, '-f', str(EXAMPLES / 'minimal' / 'object.yaml'))
+    apply(plane.client, EXAMPLES / 'minimal' / 'object.yaml', namespace)
     body = examples.wait('my-example', lambda body: body['status']['create'])
     assert body['status']['create'] == {'message': 'Hello, my-example!'}
     assert body['metadata']['finalizers'] == ['kopf.zalando.org/KopfFinalizerMarker']
@@ -57,10 +57,10 @@ def test_minimal(
     assert process.stop() == 0
 
 
-def test_memcached(plane: ControlPlane, namespace: str, example: StartExample) -> None:
+def test_memcached(plane: Plane, namespace: str, example: StartExample) -> None:
     process = example('memcached')
     objects = objects_of(plane, 'cache.example.com/v1alpha1', namespace, 'memcacheds')
-    kubectl(plane, 'apply', '-n', namespace, '-f', str(EXAMPLES / 'memcached' / 'object.yaml'))
+    apply(plane.client, EXAMPLES / 'memcached' / 'object.yaml', namespace)
     wait_replicas(plane, namespace, 'deployments', 'example-memcached', 3)
     objects.wait('example-memcached', lambda body: len(body['status']['nodes']) == 3)
     objects.patch('example-memcached', {'spec': {'size': 2}})

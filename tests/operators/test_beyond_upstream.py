@@ -1,4 +1,4 @@
-"""What we do more than upstream, as seen on a real cluster."""
+"""What we do more than upstream, as seen on a cluster."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from cluster_client import wait_for
-from cluster_fixtures import ExampleObjects
-from controlplane import ControlPlane
+from cluster_fixtures import ExampleObjects, Plane
 from operator_process import OperatorProcess
 
 StartOperator = Callable[..., OperatorProcess]
@@ -88,7 +87,7 @@ async def limited_fn(logger, **_):
 
 
 def test_result_that_the_schema_would_prune(
-    operator: StartOperator, plane: ControlPlane, namespace: str
+    operator: StartOperator, plane: Plane, namespace: str
 ) -> None:
     objects = ExampleObjects(plane.client, namespace, 'kopfstricts', 'KopfStrict')
     process = operator(
@@ -207,7 +206,7 @@ async def create_fn(**_):
 
 
 def test_new_crd_is_served_at_once(
-    operator: StartOperator, plane: ControlPlane, namespace: str
+    operator: StartOperator, plane: Plane, namespace: str
 ) -> None:
     """The kinds that appear while the operator runs are watched; those which go are not, and come
     again.

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from cluster_client import wait_for
-from cluster_fixtures import ExampleObjects
-from controlplane import ControlPlane
+from cluster_fixtures import ExampleObjects, Plane
 from operator_process import OperatorProcess
 
 SCRIPT = """
@@ -66,7 +65,7 @@ HANDLED = f'{PREFIX}last-handled-configuration'
 def test_kills_at_random_moments(
     plural: str,
     kind: str,
-    plane: ControlPlane,
+    plane: Plane,
     namespace: str,
     operator: Callable[..., OperatorProcess],
     tmp_path: Any,
