@@ -40,6 +40,11 @@ impl Clock {
         self.skipped.send_modify(|skipped| *skipped = skipped.saturating_add(by));
     }
 
+    /// Tells those who wait in another way when the time was moved on.
+    pub fn leaps(&self) -> watch::Receiver<Duration> {
+        self.skipped.subscribe()
+    }
+
     /// Waits until a time has come.
     pub async fn sleep_until(&self, time: Timestamp) {
         let mut skipped = self.skipped.subscribe();

@@ -24,7 +24,7 @@ use crate::request::{Answer, AnswerBody, Request, User};
 use crate::routes::{self, Route, RouteError};
 use crate::state::State;
 use crate::status::Refusal;
-use crate::{capture, control, discovery, openapi, verbs};
+use crate::{capture, control, discovery, openapi, verbs, workloads};
 
 /// Bodies of requests over this size are refused, as by a real server.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
@@ -58,6 +58,7 @@ impl ClusterService {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        workloads::start(&self.state);
         let (parts, body) = request.into_parts();
         let accepts_gzip = accepts_gzip(&parts.headers);
         if !self.lets_in(&parts.headers, parts.uri.path()) {

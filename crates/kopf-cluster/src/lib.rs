@@ -60,6 +60,7 @@ mod status;
 // What controllers do in a real cluster.
 mod namespaces;
 mod gc;
+mod workloads;
 mod resume;
 
 // What tests can do with it.
@@ -86,6 +87,7 @@ pub use crate::http::{ClusterBody, ClusterService};
 pub use crate::local::{Applied, LocalAnswer, ManifestError, ServedResource};
 pub use crate::persistence::OpenError;
 pub use crate::server::{ServeError, Server};
+pub use crate::workloads::Workloads;
 
 use crate::http::Access;
 use crate::persistence::{Identity, Opened};
@@ -108,6 +110,8 @@ pub struct Options {
     /// The log in the data directory is replaced by a snapshot when it is longer than this, and
     /// than two snapshots.
     pub data_log_limit: u64,
+    /// How pods and what makes them are simulated; without it, objects are only kept.
+    pub workloads: Option<Workloads>,
 }
 
 impl Default for Options {
@@ -120,6 +124,7 @@ impl Default for Options {
             token: None,
             data_dir: None,
             data_log_limit: 16 * 1024 * 1024,
+            workloads: Some(Workloads::default()),
         }
     }
 }
@@ -142,6 +147,9 @@ impl Cluster {
         let authority = certificates.as_ref().ok().map(|made| made.authority_pem.clone());
         let state = Arc::new(State::new(options, authority.unwrap_or_default()));
         namespaces::create_initial(&state);
+        if state.options.workloads.is_some() {
+            workloads::create_initial(&state);
+        }
         Self { state, certificates: Arc::new(certificates), identity: None }
     }
 
@@ -157,6 +165,9 @@ impl Cluster {
         let authority = certificates.authority_pem.clone();
         let state = Arc::new(State::with_store(options, authority, store, Some(journal)));
         namespaces::create_initial(&state);
+        if state.options.workloads.is_some() {
+            workloads::create_initial(&state);
+        }
         resume::resume(&state);
         Ok(Self { state, certificates: Arc::new(Ok(certificates)), identity: Some(Arc::new(identity)) })
     }

@@ -3,6 +3,7 @@
 //! Locks are held for single reads and writes only, never over a decision or an await; who
 //! decides on an object writes it with the version it has seen, and tries again if it lost a race.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use jiff::Timestamp;
@@ -38,6 +39,8 @@ pub struct State {
     /// What was asked for.
     pub counts: Counts,
     pub options: Options,
+    /// Whether somebody acts on the changes of workloads.
+    pub workloads_run: AtomicBool,
     /// The certificate of the authority, as it is shown to pods.
     pub certificate_authority: String,
 }
@@ -73,6 +76,7 @@ impl State {
             faults: Switchboard::default(),
             counts: Counts::default(),
             options,
+            workloads_run: AtomicBool::new(false),
             certificate_authority,
         }
     }

@@ -390,6 +390,11 @@ impl Stored {
         Self { place, version, owners, labels: metadata.labels.into_iter().collect(), raw }
     }
 
+    /// The uids of the owners of the object.
+    pub fn owners(&self) -> impl Iterator<Item = &str> {
+        self.owners.iter().map(|uid| &**uid)
+    }
+
     /// A label of the object.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.iter().find(|(name, _)| &**name == key).map(|(_, value)| &**value)

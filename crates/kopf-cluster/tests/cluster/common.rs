@@ -27,7 +27,13 @@ pub struct Lines {
 }
 
 impl Probe {
+    /// Objects are only kept, so that their versions can be counted.
     pub fn new() -> Self {
+        Self::with(Options { workloads: None, ..Options::default() })
+    }
+
+    /// Pods are run.
+    pub fn with_workloads() -> Self {
         Self::with(Options::default())
     }
 
@@ -106,6 +112,19 @@ impl Probe {
     pub async fn table(&self, path: &str) -> Value {
         let accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
         decode(self.send("GET", path, &[("accept", accept)], "").await).await
+    }
+
+    /// The object at a path, once it is as wanted. The time passes by itself if it is paused.
+    pub async fn wait_for(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut last = Value::Null;
+        for _ in 0..1000 {
+            last = self.ask("GET", path, Value::Null).await.1;
+            if wanted(&last) {
+                return last;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        panic!("{path} is not as wanted: {last:#}");
     }
 
     pub async fn watch(&self, path: &str) -> Lines {

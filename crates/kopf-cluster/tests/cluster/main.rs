@@ -7,3 +7,4 @@ mod definitions;
 mod surroundings;
 mod persistence;
 mod faults;
+mod workloads;

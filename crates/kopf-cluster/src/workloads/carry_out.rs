@@ -1,0 +1,152 @@
+//! Carries out what controllers have planned, by the same verbs that requests use.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::objects::{name, namespace, uid};
+use super::plan::{Action, Api, EVENTS, Note, PODS, Plan};
+use crate::admit::{self, Part};
+use crate::catalog::ResourceType;
+use crate::clock::timestamp;
+use crate::ownership::Writer;
+use crate::state::State;
+use crate::status::Refusal;
+use crate::store::Place;
+use crate::verbs::{DeleteOptions, create_object, delete_object, write_if_unchanged};
+
+/// Carries a whole plan out, up to the first refusal.
+///
+/// A note after a creation can name what was created as `{name}`.
+pub fn carry_out_all(state: &Arc<State>, plan: Plan) -> Result<(), Refusal> {
+    let mut created = String::new();
+    for action in plan.actions {
+        match action {
+            Action::Note(mut about) => {
+                about.message = about.message.replace("{name}", &created);
+                note(state, &about);
+            }
+            other => {
+                if let Some(object) = carry_out(state, other)? {
+                    created = name(&object).to_owned();
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Carries one action out; gives back what was created by it.
+pub fn carry_out(state: &Arc<State>, action: Action) -> Result<Option<Value>, Refusal> {
+    match action {
+        Action::Create { api, object, manager } => {
+            let resource = resource(state, api)?;
+            let namespace = Some(namespace(&object).to_owned()).filter(|namespace| !namespace.is_empty());
+            let writer = Writer::system(manager, "");
+            create_object(state, &resource, namespace.as_deref(), object, false, Some(&writer)).map(Some)
+        }
+        Action::Update { api, object, manager } => {
+            write(state, api, Part::Main, &object, &Writer::system(manager, "")).map(|()| None)
+        }
+        Action::UpdateStatus { api, object, manager } => {
+            write(state, api, Part::Status, &object, &Writer::system(manager, "status")).map(|()| None)
+        }
+        Action::Bind { pod, node } => bind(state, &pod, &node).map(|()| None),
+        Action::Delete { api, object, grace_period_seconds } => {
+            let options = DeleteOptions {
+                grace_period_seconds,
+                uid: Some(uid(&object).to_owned()),
+                propagation: Some(crate::verbs::Propagation::Background),
+                ..DeleteOptions::default()
+            };
+            match delete_object(state, &resource(state, api)?, &place(&object), &options) {
+                // Somebody else was faster.
+                Err(refusal) if refusal.reason == "NotFound" => Ok(None),
+                Err(refusal) => Err(refusal),
+                Ok(_) => Ok(None),
+            }
+        }
+        Action::Note(about) => {
+            note(state, &about);
+            Ok(None)
+        }
+    }
+}
+
+/// Writes the next state of an object, if it is still as it was read.
+fn write(state: &Arc<State>, api: Api, part: Part, object: &Value, writer: &Writer) -> Result<(), Refusal> {
+    let resource = resource(state, api)?;
+    write_if_unchanged(state, &resource, &place(object), false, |old| {
+        admit::new_state(state, &resource, part, old, object.clone(), Some(writer))
+    })?;
+    Ok(())
+}
+
+/// Assigns a pod to a node. As with the binding of a request, nobody owns what it sets.
+fn bind(state: &Arc<State>, pod: &Value, node: &str) -> Result<(), Refusal> {
+    let resource = resource(state, PODS)?;
+    let now = timestamp(state.now());
+    write_if_unchanged(state, &resource, &place(pod), false, |old| {
+        if old["metadata"]["uid"] != pod["metadata"]["uid"] || old["spec"].get("nodeName").is_some() {
+            return Ok(old.clone());
+        }
+        let mut bound = old.clone();
+        bound["spec"]["nodeName"] = json!(node);
+        let scheduled =
+            json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
+        let mut conditions = bound["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.retain(|known| known["type"] != "PodScheduled");
+        conditions.push(scheduled);
+        bound["status"]["conditions"] = Value::Array(conditions);
+        Ok(bound)
+    })?;
+    Ok(())
+}
+
+/// Records an event. That it cannot be recorded must not stop anything.
+fn note(state: &Arc<State>, about: &Note) {
+    let object = &about.about;
+    let now = state.now();
+    let namespace = Some(namespace(object)).filter(|namespace| !namespace.is_empty()).unwrap_or("default");
+    let mut involved = json!({
+        "apiVersion": about.api.api_version(), "kind": about.api.kind, "name": name(object), "uid": uid(object),
+    });
+    for field in ["namespace", "resourceVersion"] {
+        if let Some(value) = object["metadata"].get(field) {
+            involved[field] = value.clone();
+        }
+    }
+    let kind = if about.warning { "Warning" } else { "Normal" };
+    let mut event = json!({
+        "metadata": {"name": format!("{}.{:x}", name(object), now.as_nanosecond()), "namespace": namespace},
+        "involvedObject": involved, "reason": about.reason, "message": about.message, "type": kind,
+        "reportingComponent": about.component, "reportingInstance": "",
+    });
+    // The scheduler records in the newer way.
+    match about.component {
+        "default-scheduler" => {
+            event["action"] = json!(if about.warning { "Scheduling" } else { "Binding" });
+            event["eventTime"] = json!(format!("{now:.6}"));
+            event["reportingInstance"] = json!("default-scheduler-kopf");
+            event["source"] = json!({});
+            event["firstTimestamp"] = Value::Null;
+            event["lastTimestamp"] = Value::Null;
+        }
+        component => {
+            event["source"] = json!({"component": component});
+            event["firstTimestamp"] = json!(timestamp(now));
+            event["lastTimestamp"] = json!(timestamp(now));
+            event["count"] = json!(1);
+            event["eventTime"] = Value::Null;
+        }
+    }
+    let _ = carry_out(state, Action::Create { api: EVENTS, object: event, manager: super::plan::CONTROLLERS });
+}
+
+fn resource(state: &State, api: Api) -> Result<Arc<ResourceType>, Refusal> {
+    state.built_in(api.group, api.version, api.plural).ok_or_else(Refusal::no_such_resource)
+}
+
+fn place(object: &Value) -> Place {
+    Place::new(namespace(object), name(object))
+}

@@ -1,0 +1,67 @@
+//! What the controllers, the scheduler and the node of a real cluster do: pods that run.
+//!
+//! Each kind has one file with one pure function: from the time, an object and what belongs to it
+//! to a [`Plan`](plan::Plan), which says what to write, and when to look again. The driver follows
+//! the changes of the store, asks the kinds that a change concerns, and carries their plans out by
+//! the same verbs that requests use. It remembers nothing that cannot be found in the store again,
+//! so a cluster that was loaded from a disk goes on where it was.
+
+// The way of a change.
+mod driver;
+mod agenda;
+mod concerns;
+mod gather;
+mod carry_out;
+mod plan;
+
+// From the owners to what they own.
+mod deployment;
+mod rollout;
+mod replica_set;
+mod pod;
+mod containers;
+mod scheduling;
+mod node;
+
+// What they share.
+mod objects;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use driver::start;
+
+use crate::state::State;
+
+/// How workloads are simulated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workloads {
+    /// From the assignment of a pod to a node until it is ready.
+    pub ready_delay: Duration,
+    /// How long the pods of jobs run, once they are ready.
+    pub run_duration: Duration,
+    /// From the deletion of a pod until its containers have stopped; its grace at most.
+    pub stop_delay: Duration,
+}
+
+impl Default for Workloads {
+    fn default() -> Self {
+        Self {
+            // Short, but long enough to be seen.
+            ready_delay: Duration::from_millis(100),
+            run_duration: Duration::from_millis(100),
+            stop_delay: Duration::from_millis(50),
+        }
+    }
+}
+
+/// Makes what is there in a cluster with nodes before anybody does anything.
+pub fn create_initial(state: &Arc<State>) {
+    for action in node::initial(state.now()) {
+        // In a store that was loaded, it is there already.
+        let Ok(Some(created)) = carry_out::carry_out(state, action) else { continue };
+        if let Some(action) = node::admit_pods(&created) {
+            let _ = carry_out::carry_out(state, action);
+        }
+    }
+}

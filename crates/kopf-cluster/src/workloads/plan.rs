@@ -1,0 +1,93 @@
+//! What a controller wants to happen: the common language of all kinds and the driver.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// A resource, as it is found in the catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Api {
+    pub group: &'static str,
+    pub version: &'static str,
+    pub plural: &'static str,
+    pub kind: &'static str,
+}
+
+pub const PODS: Api = Api { group: "", version: "v1", plural: "pods", kind: "Pod" };
+pub const NODES: Api = Api { group: "", version: "v1", plural: "nodes", kind: "Node" };
+pub const EVENTS: Api = Api { group: "", version: "v1", plural: "events", kind: "Event" };
+pub const LEASES: Api = Api { group: "coordination.k8s.io", version: "v1", plural: "leases", kind: "Lease" };
+pub const DEPLOYMENTS: Api = Api { group: "apps", version: "v1", plural: "deployments", kind: "Deployment" };
+pub const REPLICA_SETS: Api = Api { group: "apps", version: "v1", plural: "replicasets", kind: "ReplicaSet" };
+pub const REPLICATION_CONTROLLERS: Api =
+    Api { group: "", version: "v1", plural: "replicationcontrollers", kind: "ReplicationController" };
+
+impl Api {
+    /// `apps/v1`, as in objects.
+    pub fn api_version(self) -> String {
+        match self.group {
+            "" => self.version.to_owned(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+}
+
+/// Who writes what the controllers write.
+pub const CONTROLLERS: &str = "kube-controller-manager";
+/// Who writes the status of pods and nodes.
+pub const KUBELET: &str = "kubelet";
+pub const SCHEDULER: &str = "kube-scheduler";
+
+/// One step to be carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// A new object; its namespace is in its metadata.
+    Create { api: Api, object: Value, manager: &'static str },
+    /// The next state of an object, all but its status. It is refused if the object was changed in between.
+    Update { api: Api, object: Value, manager: &'static str },
+    /// The next status of an object, likewise.
+    UpdateStatus { api: Api, object: Value, manager: &'static str },
+    /// A pod gets its node.
+    Bind { pod: Value, node: String },
+    /// The end of an object, if it is still the same one.
+    Delete { api: Api, object: Value, grace_period_seconds: Option<i64> },
+    /// Something people may want to know about an object.
+    Note(Note),
+}
+
+/// An event of the API, as `kubectl describe` shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Note {
+    pub api: Api,
+    /// The object that it is about.
+    pub about: Value,
+    pub component: &'static str,
+    pub warning: bool,
+    pub reason: &'static str,
+    pub message: String,
+}
+
+/// What is to be done about an object now, and when to look at it again though nothing changes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    pub actions: Vec<Action>,
+    pub wake: Option<Timestamp>,
+}
+
+impl Plan {
+    pub fn push(&mut self, action: Action) {
+        self.actions.push(action);
+    }
+
+    /// Looks again at a time, or earlier if that was said before.
+    pub fn wake_at(&mut self, time: Timestamp) {
+        self.wake = Some(self.wake.map_or(time, |known| known.min(time)));
+    }
+
+    pub fn note(&mut self, api: Api, about: &Value, component: &'static str, reason: &'static str, message: String) {
+        self.push(Action::Note(Note { api, about: about.clone(), component, warning: false, reason, message }));
+    }
+
+    pub fn warn(&mut self, api: Api, about: &Value, component: &'static str, reason: &'static str, message: String) {
+        self.push(Action::Note(Note { api, about: about.clone(), component, warning: true, reason, message }));
+    }
+}
