@@ -13,6 +13,7 @@ use crate::ownership::{self, Writer};
 use crate::schema::FieldError;
 use crate::state::State;
 use crate::status::Refusal;
+use crate::webhooks::Admission;
 use crate::{defaults, kinds, names};
 
 pub use decode::{check_fields, check_type, decode, from_yaml};
@@ -26,22 +27,68 @@ pub enum Part {
     Status,
 }
 
-/// Makes a new object out of what was sent: identity, defaults, checks. Without a writer, the
-/// bookkeeping of fields is left as it was sent.
+/// Makes a new object out of what was sent, as far as the webhooks agree. The attempt counts the
+/// names that were tried for it.
 pub fn new_object(
+    state: &State,
+    resource: &ResourceType,
+    namespace: Option<&str>,
+    value: Value,
+    writer: Option<&Writer>,
+    admission: Option<&Admission<'_>>,
+    attempt: usize,
+) -> Result<Value, Refusal> {
+    let Some(admission) = admission else { return settled_object(state, resource, namespace, value, writer) };
+    let recorded = admission.once("create/recorded", || recorded_object(state, resource, namespace, value, writer))?;
+    let mutated = admission.mutate("create", recorded, None)?;
+    let key = format!("create/{attempt}");
+    let settled = admission.once(&key, || settled_object(state, resource, namespace, mutated, None))?;
+    admission.validate(&key, &settled, None)?;
+    Ok(settled)
+}
+
+/// A new object as the mutating webhooks see it: before the system adds anything to it.
+fn recorded_object(
     state: &State,
     resource: &ResourceType,
     namespace: Option<&str>,
     mut value: Value,
     writer: Option<&Writer>,
 ) -> Result<Value, Refusal> {
-    let metadata = metadata_of(&mut value)?;
+    let metadata = new_metadata(&mut value)?;
+    if let Some(namespace) = namespace {
+        metadata.insert("namespace".into(), json!(namespace));
+    }
+    complete(resource, &mut value);
+    tidy(&mut value);
+    if let Some(writer) = writer {
+        ownership::record(state, resource, writer, None, &mut value);
+    }
+    Ok(value)
+}
+
+/// The metadata of an object that is to be created.
+fn new_metadata(value: &mut Value) -> Result<&mut Map<String, Value>, Refusal> {
+    let metadata = metadata_of(value)?;
     if metadata.get("resourceVersion").and_then(Value::as_str).is_some_and(|version| !version.is_empty()) {
         return Err(Refusal::bare("resourceVersion should not be set on objects to be created"));
     }
     for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "generation"] {
         metadata.shift_remove(field);
     }
+    Ok(metadata)
+}
+
+/// Makes a new object out of what was sent: identity, defaults, checks. Without a writer, the
+/// bookkeeping of fields is left as it was sent.
+fn settled_object(
+    state: &State,
+    resource: &ResourceType,
+    namespace: Option<&str>,
+    mut value: Value,
+    writer: Option<&Writer>,
+) -> Result<Value, Refusal> {
+    let metadata = new_metadata(&mut value)?;
     metadata.insert("uid".into(), json!(state.randomness().uid()));
     metadata.insert("creationTimestamp".into(), json!(timestamp(state.now())));
     match namespace {
@@ -73,8 +120,50 @@ pub fn new_object(
     Ok(value)
 }
 
-/// Makes the next state of an object out of its current one and what was sent for it.
+/// Makes the next state of an object out of its current one and what was sent for it, as far as
+/// the webhooks agree.
 pub fn new_state(
+    state: &State,
+    resource: &ResourceType,
+    part: Part,
+    old: &Value,
+    mut value: Value,
+    writer: Option<&Writer>,
+    admission: Option<&Admission<'_>>,
+) -> Result<Value, Refusal> {
+    let Some(admission) = admission else { return settled_state(state, resource, part, old, value, writer) };
+    let basis = format!("update/{}", old["metadata"]["resourceVersion"].as_str().unwrap_or_default());
+    let recorded = admission.once(&format!("{basis}/recorded"), || {
+        let name = old["metadata"]["name"].as_str().unwrap_or_default();
+        check_identity(resource, name, old, &mut value)?;
+        copy_namespace(old, &mut value);
+        complete(resource, &mut value);
+        tidy(&mut value);
+        if let Some(writer) = writer {
+            ownership::record(state, resource, writer, Some(old), &mut value);
+        }
+        Ok(value)
+    })?;
+    let mutated = admission.mutate(&basis, recorded, Some(old))?;
+    let settled =
+        admission.once(&format!("{basis}/settled"), || settled_state(state, resource, part, old, mutated, None))?;
+    admission.validate(&basis, &settled, Some(old))?;
+    Ok(settled)
+}
+
+/// Defaults for what webhooks have added.
+pub fn complete_mutated(resource: &ResourceType, value: &mut Value) {
+    complete(resource, value);
+}
+
+fn copy_namespace(old: &Value, value: &mut Value) {
+    if let Some(namespace) = old["metadata"].get("namespace") {
+        value["metadata"]["namespace"] = namespace.clone();
+    }
+}
+
+/// Makes the next state of an object out of its current one and what was sent for it.
+fn settled_state(
     state: &State,
     resource: &ResourceType,
     part: Part,

@@ -175,6 +175,16 @@ impl Catalog {
         self.types.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
     }
 
+    /// The same resource in its other versions, the best one first.
+    pub fn other_versions(&self, resource: &ResourceType) -> Vec<Arc<ResourceType>> {
+        let is_other = |other: &&Arc<ResourceType>| {
+            other.storage == resource.storage && (&other.group, &other.version) != (&resource.group, &resource.version)
+        };
+        let mut others: Vec<_> = self.types.values().filter(is_other).cloned().collect();
+        others.sort_by_key(|other| std::cmp::Reverse(version_priority(&other.version)));
+        others
+    }
+
     /// All resources of a version of a group, in the order of their names.
     pub fn in_version(&self, group: &str, version: &str) -> Vec<&Arc<ResourceType>> {
         let mut found: Vec<_> =

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures::StreamExt;
 use http::{HeaderMap, HeaderValue, Method, Response, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Limited};
@@ -24,13 +25,20 @@ use crate::request::{Answer, AnswerBody, Request, User};
 use crate::routes::{self, Route, RouteError};
 use crate::state::State;
 use crate::status::Refusal;
-use crate::{capture, control, discovery, openapi, verbs, workloads};
+use crate::webhooks::Answered;
+use crate::{capture, control, discovery, openapi, verbs, warnings, webhooks, workloads};
 
 /// Bodies of requests over this size are refused, as by a real server.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 /// Answers over this size are compressed for those who can read it.
 const COMPRESSION_THRESHOLD: usize = 128 * 1024;
+
+/// How often a verb is run at most; each run after the first one knows more from outside.
+const MAX_RUNS: usize = 256;
+
+/// How many webhooks are called at the same time for one request.
+const MAX_CALLS_AT_ONCE: usize = 16;
 
 /// The API as a service. Clones are cheap and share the cluster.
 #[derive(Clone, Debug)]
@@ -75,6 +83,7 @@ impl ClusterService {
             headers: parts.headers,
             body,
             user: User { name: "admin".into(), groups: vec!["system:masters".into(), "system:authenticated".into()] },
+            replay: Arc::default(),
         };
         if let Some(answer) = control::answer(&self.state, &request) {
             return Ok(respond(answer, accepts_gzip));
@@ -93,15 +102,36 @@ impl ClusterService {
             }
             _ => {}
         }
-        // A flaw of ours must not take the connections of others down with it.
-        let answered = std::panic::catch_unwind(AssertUnwindSafe(|| answer(&self.state, &request, route)));
-        let answer = answered.unwrap_or_else(|_| Err(Refusal::internal("the handler of the request panicked")));
-        let answer = answer.unwrap_or_else(Answer::from);
-        let mut response = respond(answer, accepts_gzip);
+        let mut response = respond(self.run(&request, &route).await, accepts_gzip);
         if fault.effect == Some(Effect::CutAnswer) {
             response.body_mut().cut();
         }
         Ok(response)
+    }
+
+    /// Runs the verb of a request until it needs no more answers from outside.
+    async fn run(&self, request: &Request, route: &Result<Route, RouteError>) -> Answer {
+        for _ in 0..MAX_RUNS {
+            request.replay.begin();
+            // A flaw of ours must not take the connections of others down with it.
+            let answered = std::panic::catch_unwind(AssertUnwindSafe(|| answer(&self.state, request, route.clone())));
+            let pending = request.replay.take_pending();
+            if pending.is_empty() {
+                let answer = answered.unwrap_or_else(|_| Err(Refusal::internal("the handler of the request panicked")));
+                let mut answer = answer.unwrap_or_else(Answer::from);
+                answer.warnings.extend(request.replay.take_warnings());
+                return answer;
+            }
+            let asked = pending.into_iter().map(|(key, call)| async move {
+                let outcome = webhooks::fetch(&self.state, &call).await;
+                (key, Answered { uid: call.uid, outcome })
+            });
+            let mut answers = futures::stream::iter(asked).buffer_unordered(MAX_CALLS_AT_ONCE);
+            while let Some((key, answered)) = answers.next().await {
+                request.replay.learn(key, answered);
+            }
+        }
+        Refusal::internal("webhooks were asked too often without an end").into()
     }
 
     fn lets_in(&self, headers: &HeaderMap, path: &str) -> bool {
@@ -185,7 +215,7 @@ fn respond(answer: Answer, accepts_gzip: bool) -> Response<ClusterBody> {
     };
     put(header::CACHE_CONTROL, "no-cache, private");
     put(header::CONTENT_TYPE, &answer.content_type);
-    for warning in &answer.warnings {
+    for warning in warnings::limited(&answer.warnings) {
         let escaped = warning.replace('\\', "\\\\").replace('"', "\\\"");
         put(header::WARNING, &format!("299 - \"{escaped}\""));
     }

@@ -29,6 +29,8 @@ mod form;
 mod verbs;
 mod admit;
 mod ownership;
+mod webhooks;
+mod warnings;
 mod kinds;
 mod workload_checks;
 mod defaults;

@@ -4,6 +4,7 @@
 //! process, and sends the [`Answer`] back.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::Stream;
@@ -15,6 +16,7 @@ use crate::form::Form;
 use crate::query::Query;
 use crate::render::to_bytes;
 use crate::status::Refusal;
+use crate::webhooks::Replay;
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub struct Request {
     pub headers: HeaderMap,
     pub body: Bytes,
     pub user: User,
+    /// What was learnt from outside in earlier runs of its verb.
+    pub replay: Arc<Replay>,
 }
 
 /// What is sent back.

@@ -3,6 +3,8 @@
 //! `query.rs` parses them out of a request, `verbs/read.rs` and `watch.rs` ask them about every
 //! object. The grammar and the words of its errors are those of the server.
 
+use serde_json::Value;
+
 use crate::names::{check_label_value, check_qualified_name};
 
 /// Why a selector cannot be read.
@@ -58,6 +60,29 @@ impl LabelSelector {
     /// Reads a selector such as `a=b,c!=d,e in (f,g),!h`.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         Parser { tokens: tokens(text), position: 0 }.selector()
+    }
+
+    /// From a `LabelSelector` of an object: `matchLabels` and `matchExpressions`.
+    pub fn of_value(selector: &Value) -> Self {
+        let labels = selector["matchLabels"].as_object().into_iter().flatten();
+        let mut requirements: Vec<Requirement> = labels
+            .map(|(key, value)| Requirement {
+                key: key.clone(),
+                operator: Operator::In(vec![value.as_str().unwrap_or_default().to_owned()]),
+            })
+            .collect();
+        for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
+            let values = expression["values"].as_array().into_iter().flatten();
+            let values = values.filter_map(Value::as_str).map(str::to_owned).collect();
+            let operator = match expression["operator"].as_str() {
+                Some("In") => Operator::In(values),
+                Some("NotIn") => Operator::NotIn(values),
+                Some("DoesNotExist") => Operator::Missing,
+                _ => Operator::Exists,
+            };
+            requirements.push(Requirement { key: expression["key"].as_str().unwrap_or_default().to_owned(), operator });
+        }
+        Self { requirements }
     }
 
     /// Whether every object matches.

@@ -17,6 +17,7 @@ use crate::crd;
 use crate::faults::Switchboard;
 use crate::persistence::Journal;
 use crate::store::{Event, Place, Store, StoreError, Stored, Write};
+use crate::webhooks::Webhooks;
 
 /// The group and the plural name of CRDs.
 pub const CRDS: (&str, &str) = ("apiextensions.k8s.io", "customresourcedefinitions");
@@ -32,6 +33,8 @@ pub struct State {
     keeping: Mutex<Keeping>,
     /// The current resources; replaced as a whole when a CRD changes.
     catalog: RwLock<Arc<Catalog>>,
+    /// The current admission webhooks; replaced as a whole when a configuration changes.
+    webhooks: RwLock<Arc<Webhooks>>,
     clock: Clock,
     randomness: Mutex<Randomness>,
     /// What goes wrong on demand.
@@ -66,11 +69,13 @@ impl State {
     pub fn with_store(options: Options, certificate_authority: String, store: Store, journal: Option<Journal>) -> Self {
         // What was made before must not be made again with the same seed: uids are unique.
         let seed = options.seed.map(|seed| seed.wrapping_add(store.version() - 1));
-        let crds = crds(&store, CRDS_STORAGE);
+        let crds = all(&store, CRDS_STORAGE);
+        let webhooks = webhooks(&store);
         Self {
             store: Mutex::new(store),
             keeping: Mutex::new(journal.map_or(Keeping::Nowhere, |journal| Keeping::Directory(Box::new(journal)))),
             catalog: RwLock::new(Arc::new(Catalog::with_custom(crds.iter().flat_map(crd::resource_types)))),
+            webhooks: RwLock::new(Arc::new(webhooks)),
             clock: Clock::new(),
             randomness: Mutex::new(Randomness::new(seed)),
             faults: Switchboard::default(),
@@ -99,6 +104,10 @@ impl State {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    pub fn webhooks(&self) -> Arc<Webhooks> {
+        Arc::clone(&self.webhooks.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -120,7 +129,7 @@ impl State {
         self.catalog().get(group, version, plural).cloned()
     }
 
-    /// Makes a change; if a CRD was changed, the catalog follows before anybody sees it.
+    /// Makes a change; what is derived from objects, such as the catalog, follows before anybody sees it.
     pub fn apply(&self, resource: &ResourceType, write: Write) -> Result<Arc<Event>, StoreError> {
         let mut store = self.store();
         let event = store.prepare(&resource.storage, write)?;
@@ -138,14 +147,22 @@ impl State {
             }
         };
         if resource.is(CRDS.0, CRDS.1) {
-            let crds = crds(&store, &resource.storage);
+            let crds = all(&store, &resource.storage);
             let catalog = Catalog::with_custom(crds.iter().flat_map(crd::resource_types));
             *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(catalog);
+        }
+        if Webhooks::are_configured_by(resource) {
+            *self.webhooks.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(webhooks(&store));
         }
         Ok(event)
     }
 }
 
-fn crds(store: &Store, storage: &str) -> Vec<Value> {
+fn webhooks(store: &Store) -> Webhooks {
+    let configured = |kind: &str| all(store, &format!("{kind}webhookconfigurations.admissionregistration.k8s.io"));
+    Webhooks::parse(&configured("mutating"), &configured("validating"))
+}
+
+fn all(store: &Store, storage: &str) -> Vec<Value> {
     store.list(storage, None, None).iter().map(|stored| stored.decode()).collect()
 }

@@ -22,11 +22,18 @@ pub struct Refusal {
     pub details: Box<Value>,
     /// A token to go on with, if a list cannot go on as it was.
     pub continue_token: Option<String>,
+    /// The whole status, if somebody else has given it.
+    pub given: Option<Box<Value>>,
 }
 
 impl Refusal {
     fn new(code: u16, reason: &'static str, message: impl Into<String>, details: Value) -> Self {
-        Self { code, reason, message: message.into(), details: Box::new(details), continue_token: None }
+        Self { code, reason, message: message.into(), details: Box::new(details), continue_token: None, given: None }
+    }
+
+    /// What a webhook has refused, in its own words.
+    pub fn given(code: u16, message: impl Into<String>, status: Value) -> Self {
+        Self { given: Some(Box::new(status)), ..Self::new(code, "", message, Value::Null) }
     }
 
     /// The request makes no sense.
@@ -212,6 +219,9 @@ impl Refusal {
 
     /// Its form on the wire.
     pub fn to_value(&self) -> Value {
+        if let Some(given) = &self.given {
+            return (**given).clone();
+        }
         let mut metadata = Map::new();
         if let Some(token) = &self.continue_token {
             metadata.insert("continue".into(), json!(token));

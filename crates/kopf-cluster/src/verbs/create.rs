@@ -17,6 +17,7 @@ use crate::routes::ObjectRoute;
 use crate::state::State;
 use crate::status::Refusal;
 use crate::store::{Place, StoreError, Write};
+use crate::webhooks::Admission;
 
 /// How often another generated name is tried if the first one is taken.
 const NAME_TRIES: usize = 8;
@@ -33,19 +34,21 @@ pub fn create(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     let mut value = admit::decode(request, resource)?;
     admit::check_type(resource, &mut value, &request.body)?;
     let warnings = admit::check_fields(resource, &value, request.json_body(), &options)?;
-    let created = create_object(
+    let webhooks = state.webhooks();
+    let created = create_admitted(
         state,
         resource,
         route.namespace.as_deref(),
         value,
         options.dry_run,
         Some(&Writer::of(request, &options, None)),
+        Admission::of(state, &webhooks, request, route, options.dry_run).as_ref(),
     )?;
     let renderer = Renderer { resource, form, now: state.now() };
     Ok(Answer::bytes(201, renderer.value(created).into()).with_warnings(warnings))
 }
 
-/// Creates an object out of what was sent; gives it back as it is now.
+/// Creates an object for the system itself, which asks no webhooks.
 pub fn create_object(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
@@ -53,6 +56,19 @@ pub fn create_object(
     value: Value,
     dry_run: bool,
     writer: Option<&Writer>,
+) -> Result<Value, Refusal> {
+    create_admitted(state, resource, namespace, value, dry_run, writer, None)
+}
+
+/// Creates an object out of what was sent; gives it back as it is now.
+pub fn create_admitted(
+    state: &Arc<State>,
+    resource: &Arc<ResourceType>,
+    namespace: Option<&str>,
+    value: Value,
+    dry_run: bool,
+    writer: Option<&Writer>,
+    admission: Option<&Admission<'_>>,
 ) -> Result<Value, Refusal> {
     let sent_namespace = value["metadata"]["namespace"].as_str().unwrap_or_default();
     if namespace.is_some_and(|namespace| !sent_namespace.is_empty() && sent_namespace != namespace) {
@@ -67,7 +83,7 @@ pub fn create_object(
     let mut tries = 0;
     loop {
         tries += 1;
-        let mut object = admit::new_object(state, resource, namespace, value.clone(), writer)?;
+        let mut object = admit::new_object(state, resource, namespace, value.clone(), writer, admission, tries)?;
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let place = Place::new(namespace.unwrap_or_default(), &name);
         if dry_run {

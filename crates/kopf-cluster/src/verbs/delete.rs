@@ -24,6 +24,7 @@ use crate::schema::FieldError;
 use crate::state::{CRDS, State};
 use crate::status::{Refusal, deleted};
 use crate::store::{Place, StoreError, Stored, Write};
+use crate::webhooks::{Admission, Replay};
 
 /// How a deletion is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,7 +69,11 @@ pub fn delete(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     let name = route.name.as_deref().unwrap_or_default();
     let options = DeleteOptions::read(request)?;
     let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
-    match delete_object(state, resource, &place, &options)? {
+    let webhooks = state.webhooks();
+    let told = options.told();
+    let admission = Admission::of(state, &webhooks, request, route, options.dry_run);
+    let admission = admission.map(|admission| admission.with_delete_options(&told));
+    match delete_admitted(state, resource, &place, &options, admission.as_ref())? {
         Deleted::Gone(object) if !kinds::shows_deleted(resource) => {
             let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
             Ok(Answer::json(200, &deleted(resource, name, uid)))
@@ -91,15 +96,47 @@ pub fn delete_collection(state: &Arc<State>, request: &Request, route: &ObjectRo
         (store.list(&resource.storage, route.namespace.as_deref(), None), store.version())
     };
     objects.retain(|stored| fields::selects(&list_options.selectors, stored));
-    for stored in &objects {
+    let webhooks = state.webhooks();
+    let told = delete_options.told();
+    let admission = Admission::of(state, &webhooks, request, route, delete_options.dry_run);
+    let refused = match admission.map(|admission| admission.with_delete_options(&told)) {
+        Some(admission) => admit_deletions(resource, &objects, &admission)?,
+        None => None,
+    };
+    let admitted = refused.as_ref().map_or(objects.len(), |(position, _)| *position);
+    for stored in &objects[..admitted] {
         match delete_object(state, resource, &stored.place, &delete_options) {
             Ok(_) => {}
             Err(refusal) if refusal.reason == "NotFound" => {}
             Err(refusal) => return Err(refusal),
         }
     }
+    if let Some((_, refusal)) = refused {
+        return Err(refusal);
+    }
     let renderer = Renderer { resource, form, now: state.now() };
     Ok(Answer::bytes(200, renderer.list(&objects, &ListMeta { version, ..ListMeta::default() })))
+}
+
+/// Asks the webhooks about all objects before the first one is deleted; tells the first one that
+/// they refuse.
+fn admit_deletions(
+    resource: &ResourceType,
+    objects: &[Arc<Stored>],
+    admission: &Admission<'_>,
+) -> Result<Option<(usize, Refusal)>, Refusal> {
+    let decided: Vec<_> = objects
+        .iter()
+        .map(|stored| admission.delete(&basis_of(&stored.place, stored.version), &decode(resource, stored)))
+        .collect();
+    if decided.contains(&Err(Replay::wait())) {
+        return Err(Replay::wait());
+    }
+    Ok(decided.into_iter().enumerate().find_map(|(position, decided)| Some((position, decided.err()?))))
+}
+
+fn basis_of(place: &Place, version: u64) -> String {
+    format!("delete/{}/{}/{version}", place.namespace, place.name)
 }
 
 /// What a deletion has come to.
@@ -110,12 +147,23 @@ pub enum Deleted {
     Marked(Value),
 }
 
-/// Deletes an object, or marks it as deleted if something holds it.
+/// Deletes an object for the system itself, which asks no webhooks.
 pub fn delete_object(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
     place: &Place,
     options: &DeleteOptions,
+) -> Result<Deleted, Refusal> {
+    delete_admitted(state, resource, place, options, None)
+}
+
+/// Deletes an object, or marks it as deleted if something holds it.
+fn delete_admitted(
+    state: &Arc<State>,
+    resource: &Arc<ResourceType>,
+    place: &Place,
+    options: &DeleteOptions,
+    admission: Option<&Admission<'_>>,
 ) -> Result<Deleted, Refusal> {
     loop {
         let stored = state.get(resource, place).ok_or_else(|| Refusal::not_found(resource, &place.name))?;
@@ -123,6 +171,10 @@ pub fn delete_object(
         check_preconditions(resource, &place.name, &old, options)?;
         let marked = mark(state, resource, &old, options);
         let held = is_held(resource, &marked);
+        // Nobody is asked again about what is being deleted already.
+        if let Some(admission) = admission.filter(|_| !held || marked != old) {
+            admission.delete(&basis_of(place, stored.version), &old)?;
+        }
         if options.dry_run {
             return Ok(if held { Deleted::Marked(marked) } else { Deleted::Gone(marked) });
         }
@@ -284,6 +336,24 @@ fn check_preconditions(
 }
 
 impl DeleteOptions {
+    /// As webhooks are told about them.
+    fn told(&self) -> Value {
+        let mut told = json!({});
+        if let Some(seconds) = self.grace_period_seconds {
+            told["gracePeriodSeconds"] = json!(seconds);
+        }
+        if let Some(uid) = &self.uid {
+            told["preconditions"]["uid"] = json!(uid);
+        }
+        if let Some(version) = &self.version {
+            told["preconditions"]["resourceVersion"] = json!(version);
+        }
+        if let Some(propagation) = self.propagation {
+            told["propagationPolicy"] = json!(format!("{propagation:?}"));
+        }
+        told
+    }
+
     /// From the body, or from the parameters if there is no body.
     pub fn read(request: &Request) -> Result<Self, Refusal> {
         let query = &request.query;

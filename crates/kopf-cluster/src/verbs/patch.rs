@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::create::create_object;
+use super::create::create_admitted;
 use super::update::write_if_unchanged;
 use crate::admit::{self, Part};
 use crate::catalog::ResourceType;
@@ -19,6 +19,7 @@ use crate::schema::FieldError;
 use crate::state::State;
 use crate::status::Refusal;
 use crate::store::Place;
+use crate::webhooks::Admission;
 
 /// A patch that can be applied to an object.
 pub enum Patch {
@@ -38,8 +39,11 @@ pub fn patch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Resu
     let part = if route.subresource.is_some() { Part::Status } else { Part::Main };
     let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
     let writer = Writer::of(request, &options, route.subresource.as_deref());
+    let webhooks = state.webhooks();
+    let admission = Admission::of(state, &webhooks, request, route, options.dry_run);
+    let admission = admission.as_ref();
     if request.media_type() == "application/apply-patch+yaml" {
-        return apply(state, request, route, &options, &writer);
+        return apply(state, request, route, &options, &writer, admission);
     }
     let patch = Patch::read(request, resource)?;
     let mut warnings = Vec::new();
@@ -52,7 +56,7 @@ pub fn patch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Resu
             put_type(&mut patched, resource);
         }
         warnings = admit::check_fields(resource, &patched, None, &options)?;
-        admit::new_state(state, resource, part, old, patched, Some(&writer))
+        admit::new_state(state, resource, part, old, patched, Some(&writer), admission)
     })?;
     let renderer = Renderer { resource, form, now: state.now() };
     Ok(Answer::bytes(200, renderer.value(written).into()).with_warnings(warnings))
@@ -65,6 +69,7 @@ fn apply(
     route: &ObjectRoute,
     options: &WriteOptions,
     writer: &Writer,
+    admission: Option<&Admission<'_>>,
 ) -> Result<Answer, Refusal> {
     let resource = &route.resource;
     let name = route.name.as_deref().unwrap_or_default();
@@ -96,12 +101,12 @@ fn apply(
     if part == Part::Main && state.get(resource, &place).is_none() {
         let applied = apply_configuration(state, resource, writer, None, &configuration, options.force)?;
         let namespace = route.namespace.as_deref();
-        let created = create_object(state, resource, namespace, applied, options.dry_run, None)?;
+        let created = create_admitted(state, resource, namespace, applied, options.dry_run, None, admission)?;
         return Ok(Answer::bytes(201, renderer.value(created).into()).with_warnings(warnings));
     }
     let written = write_if_unchanged(state, resource, &place, options.dry_run, |old| {
         let applied = apply_configuration(state, resource, writer, Some(old), &configuration, options.force)?;
-        admit::new_state(state, resource, part, old, applied, None)
+        admit::new_state(state, resource, part, old, applied, None, admission)
     })?;
     Ok(Answer::bytes(200, renderer.value(written).into()).with_warnings(warnings))
 }

@@ -17,6 +17,7 @@ use crate::routes::ObjectRoute;
 use crate::state::State;
 use crate::status::Refusal;
 use crate::store::Place;
+use crate::webhooks::Admission;
 
 pub fn scale(state: &Arc<State>, request: &Request, route: &ObjectRoute, verb: &str) -> Result<Answer, Refusal> {
     let resource = &route.resource;
@@ -38,16 +39,26 @@ pub fn scale(state: &Arc<State>, request: &Request, route: &ObjectRoute, verb: &
             }
         }
     };
+    let webhooks = state.webhooks();
+    let admission = Admission::of(state, &webhooks, request, route, options.dry_run);
     let written = write_if_unchanged(state, resource, &place, options.dry_run, |old| {
-        let wanted = replace(old)?;
+        let mut wanted = replace(old)?;
         let version = wanted["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         if !version.is_empty() && old["metadata"]["resourceVersion"] != version {
             return Err(Refusal::modified(resource, name));
         }
+        if let Some(admission) = &admission {
+            let current = scale_of(resource, old).unwrap_or_else(|_| bare(old));
+            let basis = format!("scale/{}", current["metadata"]["resourceVersion"].as_str().unwrap_or_default());
+            wanted = admission.mutate(&basis, wanted, Some(&current))?;
+            let mut settled = current.clone();
+            settled["spec"] = wanted["spec"].clone();
+            admission.validate(&basis, &settled, Some(&current))?;
+        }
         let mut next = old.clone();
         let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default();
         put(&mut next, &spec_path(resource), json!(replicas));
-        admit::new_state(state, resource, Part::Main, old, next, writer.as_ref())
+        admit::new_state(state, resource, Part::Main, old, next, writer.as_ref(), None)
     })?;
     Ok(Answer::json(200, &scale_of(resource, &written)?))
 }

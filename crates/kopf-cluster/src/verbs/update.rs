@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::create::create_object;
+use super::create::create_admitted;
 use super::delete::{Removal, remove_if_released};
 use crate::admit::{self, Part};
 use crate::catalog::ResourceType;
@@ -19,6 +19,7 @@ use crate::schema::FieldError;
 use crate::state::State;
 use crate::status::Refusal;
 use crate::store::{Place, StoreError, Write};
+use crate::webhooks::Admission;
 
 pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
     let form = request.form()?;
@@ -32,17 +33,20 @@ pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
     let renderer = Renderer { resource, form, now: state.now() };
     let writer = Writer::of(request, &options, route.subresource.as_deref());
+    let webhooks = state.webhooks();
+    let admission = Admission::of(state, &webhooks, request, route, options.dry_run);
+    let admission = admission.as_ref();
     if part == Part::Main && creates_on_update(resource) && state.get(resource, &place).is_none() {
         value["metadata"]["name"] = json!(name);
         if let Some(metadata) = value["metadata"].as_object_mut() {
             metadata.shift_remove("resourceVersion");
         }
-        let created =
-            create_object(state, resource, route.namespace.as_deref(), value, options.dry_run, Some(&writer))?;
+        let namespace = route.namespace.as_deref();
+        let created = create_admitted(state, resource, namespace, value, options.dry_run, Some(&writer), admission)?;
         return Ok(Answer::bytes(201, renderer.value(created).into()).with_warnings(warnings));
     }
     let written = write_if_unchanged(state, resource, &place, options.dry_run, |old| {
-        let next = admit::new_state(state, resource, part, old, value.clone(), Some(&writer))?;
+        let next = admit::new_state(state, resource, part, old, value.clone(), Some(&writer), admission)?;
         require_version(resource, name, &value)?;
         Ok(next)
     })?;

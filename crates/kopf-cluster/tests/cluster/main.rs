@@ -8,3 +8,5 @@ mod surroundings;
 mod persistence;
 mod faults;
 mod workloads;
+mod hook;
+mod webhooks;

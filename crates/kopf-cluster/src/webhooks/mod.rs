@@ -1,0 +1,19 @@
+//! What others decide about objects: admission webhooks, and the conversion webhooks of CRDs.
+//!
+//! The verbs stay plain functions. Where one needs the word of a webhook, it asks its [`Replay`];
+//! an answer that is not there yet is noted, the verb stops before it has written anything, and
+//! `http.rs` makes the calls and runs the verb again with what was answered.
+
+// The way of a question.
+mod configuration;
+mod matching;
+mod conditions;
+mod admission;
+mod review;
+mod replay;
+mod client;
+
+pub use admission::Admission;
+pub use client::fetch;
+pub use configuration::Webhooks;
+pub use replay::{Answered, Replay};
