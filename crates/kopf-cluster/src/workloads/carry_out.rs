@@ -77,7 +77,7 @@ pub fn carry_out(state: &Arc<State>, action: Action) -> Result<Option<Value>, Re
 fn write(state: &Arc<State>, api: Api, part: Part, object: &Value, writer: &Writer) -> Result<(), Refusal> {
     let resource = resource(state, api)?;
     write_if_unchanged(state, &resource, &place(object), false, |old| {
-        admit::new_state(state, &resource, part, old, object.clone(), Some(writer))
+        admit::new_state(state, &resource, part, old, object.clone(), Some(writer), None)
     })?;
     Ok(())
 }
