@@ -16,7 +16,7 @@ use crate::status::Refusal;
 use crate::webhooks::Admission;
 use crate::{defaults, kinds, names};
 
-pub use decode::{check_fields, check_type, decode, from_yaml};
+pub use decode::{check_fields, check_type, decode, decode_options, from_yaml};
 
 /// Which part of an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,12 +10,13 @@ use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
 use http::{HeaderMap, HeaderValue, Method, Response, header};
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
 
 use crate::clock::later;
@@ -30,6 +31,9 @@ use crate::{capture, control, discovery, openapi, verbs, warnings, webhooks, wor
 
 /// Bodies of requests over this size are refused, as by a real server.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+/// How long a client may take to send the body of a request.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Answers over this size are compressed for those who can read it.
 const COMPRESSION_THRESHOLD: usize = 128 * 1024;
@@ -72,9 +76,17 @@ impl ClusterService {
         if !self.lets_in(&parts.headers, parts.uri.path()) {
             return Ok(respond(Refusal::unauthorized().into(), false));
         }
-        let body = match Limited::new(body, BODY_LIMIT).collect().await {
+        let collected = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, BODY_LIMIT).collect()).await;
+        let Ok(collected) = collected else {
+            return Ok(respond(Refusal::slow_body().into(), false));
+        };
+        let body = match collected {
             Ok(body) => body.to_bytes(),
-            Err(_) => return Ok(respond(Refusal::too_large(BODY_LIMIT).into(), false)),
+            Err(error) if error.is::<LengthLimitError>() => {
+                return Ok(respond(Refusal::too_large(BODY_LIMIT).into(), false));
+            }
+            // The client does not hear it if it is gone; but it may have sent something odd.
+            Err(error) => return Ok(respond(Refusal::bare(error.to_string()).into(), false)),
         };
         let request = Request {
             method: parts.method,

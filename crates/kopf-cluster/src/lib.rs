@@ -26,6 +26,8 @@ mod request;
 mod routes;
 mod query;
 mod form;
+mod json;
+mod yaml;
 mod verbs;
 mod admit;
 mod ownership;

@@ -3,7 +3,9 @@
 //! `http.rs` splits them once per request, the verbs read their options out of them and refuse
 //! what the server refuses.
 
-use serde_json::{Value, json};
+use std::num::{IntErrorKind, ParseIntError};
+
+use serde_json::json;
 
 use crate::schema::FieldError;
 use crate::selector::{FieldSelector, LabelSelector};
@@ -17,7 +19,9 @@ pub struct Query {
 
 impl Query {
     pub fn parse(text: &str) -> Self {
-        Self { pairs: form_urlencoded::parse(text.as_bytes()).into_owned().collect() }
+        // The server leaves out what is not well-formed.
+        let pairs = text.split('&').filter(|pair| !pair.contains(';') && is_well_encoded(pair));
+        Self { pairs: pairs.flat_map(|pair| form_urlencoded::parse(pair.as_bytes()).into_owned()).collect() }
     }
 
     /// The first value of a parameter.
@@ -41,8 +45,22 @@ impl Query {
 
     pub fn number(&self, name: &str) -> Result<Option<i64>, Refusal> {
         let Some(text) = self.text(name) else { return Ok(None) };
-        let refuse = |_| Refusal::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"));
+        let refuse = |error| Refusal::bad_request(format!("strconv.ParseInt: parsing {text:?}: {}", go_error(&error)));
         text.parse().map(Some).map_err(refuse)
+    }
+}
+
+/// Whether every percent sign is followed by two hexadecimal digits.
+fn is_well_encoded(pair: &str) -> bool {
+    let digits = |part: &[u8]| part.len() >= 2 && part[..2].iter().all(u8::is_ascii_hexdigit);
+    pair.as_bytes().split(|byte| *byte == b'%').skip(1).all(digits)
+}
+
+/// Why a number cannot be read, in the words of the server.
+fn go_error(error: &ParseIntError) -> &'static str {
+    match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
     }
 }
 
@@ -101,7 +119,8 @@ impl ListOptions {
         let timeout_seconds = query.number("timeoutSeconds")?;
         check_list(watching, version_text, match_text, query.text("continue"), send_initial_events)?;
         let selectors = Selectors::parse(query)?;
-        let version = version_text.map(|text| text.parse::<u64>().map_err(|_| invalid_version(text, watching)));
+        let version =
+            version_text.map(|text| text.parse::<u64>().map_err(|error| invalid_version(text, &error, watching)));
         Ok(Self {
             selectors,
             version: version.transpose()?,
@@ -119,8 +138,9 @@ impl ListOptions {
     }
 }
 
-fn invalid_version(text: &str, watching: bool) -> Refusal {
-    let why = format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax");
+fn invalid_version(text: &str, error: &ParseIntError, watching: bool) -> Refusal {
+    let why = go_error(error);
+    let why = format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}");
     match watching {
         true => Refusal::bare(why),
         false => Refusal::bad_request(format!("invalid resource version: {why}")),
@@ -216,8 +236,14 @@ impl WriteOptions {
             }
         };
         let field_manager = query.text("fieldManager").map(str::to_owned);
-        if let Some(manager) = field_manager.as_ref().filter(|manager| manager.len() > 128) {
-            let _ = manager;
+        if let Some((position, odd)) =
+            field_manager.iter().flat_map(|manager| manager.char_indices()).find(|(_, odd)| odd.is_control())
+        {
+            let detail = format!("invalid character U+{:04X} (at position {position})", u32::from(odd));
+            let error = FieldError::invalid("fieldManager", json!(field_manager), &detail);
+            return Err(Refusal::invalid_options(kind, &[error]));
+        }
+        if field_manager.as_ref().is_some_and(|manager| manager.len() > 128) {
             return Err(Refusal::invalid_options(kind, &[FieldError::too_long("fieldManager", 128)]));
         }
         Ok(Self { dry_run, field_validation, field_manager, force: query.flag("force") })
@@ -226,10 +252,9 @@ impl WriteOptions {
 
 /// Whether the values of `dryRun` ask for a dry run; all of them must be known.
 pub fn check_dry_run(values: &[&str], kind: &str) -> Result<bool, Refusal> {
-    let values: Vec<&str> = values.iter().copied().filter(|value| !value.is_empty()).collect();
     match values.iter().any(|value| *value != "All") {
         true => {
-            let error = FieldError::not_supported("dryRun", Value::from(values), &["All".to_owned()]);
+            let error = FieldError::not_supported("dryRun", json!(values), &["All".to_owned()]);
             Err(Refusal::invalid_options(kind, &[error]))
         }
         false => Ok(!values.is_empty()),

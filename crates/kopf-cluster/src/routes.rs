@@ -66,14 +66,14 @@ pub enum RouteError {
 
 /// Finds what a path leads to.
 pub fn find(catalog: &Catalog, path: &str) -> Result<Route, RouteError> {
-    let parts: Vec<String> = path
-        .split('/')
-        .filter(|part| !part.is_empty())
-        .map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned())
-        .collect();
-    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    if path.starts_with("//") {
+        return Err(RouteError::NoSuchPath);
+    }
+    // An encoded slash separates as any other one does.
+    let path = percent_decode_str(path).decode_utf8_lossy();
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match parts.as_slice() {
-        [] => Ok(Route::Root),
+        [""] => Ok(Route::Root),
         ["version"] => Ok(Route::Version),
         ["metrics"] => Ok(Route::Metrics),
         ["openapi", "v2"] => Ok(Route::OpenApiV2),
@@ -112,7 +112,8 @@ fn objects(catalog: &Catalog, group: &str, version: &str, rest: &[&str]) -> Resu
         ["namespaces", namespace, rest @ ..]
             if rest.first().is_some_and(|part| !(group.is_empty() && matches!(*part, "status" | "finalize"))) =>
         {
-            (Some((*namespace).to_owned()), rest)
+            // An empty name stands for all namespaces.
+            (Some((*namespace).to_owned()).filter(|namespace| !namespace.is_empty()), rest)
         }
         rest => (None, rest),
     };

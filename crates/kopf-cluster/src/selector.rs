@@ -27,6 +27,12 @@ pub enum SelectorError {
         "unable to parse requirement: values[0]: Invalid value: \"{0}\": for 'Gt', 'Lt' operators, the value must be an integer"
     )]
     NotANumber(String),
+    /// A backslash before something else than itself, a comma or an equals sign.
+    #[error("invalid field selector: invalid escape sequence: \\{0}")]
+    InvalidEscape(String),
+    /// A sign that must be escaped in a value; the server shows its number.
+    #[error("invalid field selector: unescaped character in value: {0}")]
+    Unescaped(u32),
     /// A term of a field selector has no operator.
     #[error("invalid selector: '{selector}'; can't understand '{term}'")]
     InvalidField { selector: String, term: String },
@@ -293,7 +299,7 @@ impl FieldSelector {
             }
             let (field, operator, value) = split_term(&term)
                 .ok_or_else(|| SelectorError::InvalidField { selector: text.to_owned(), term: term.clone() })?;
-            terms.push(FieldTerm { field: field.to_owned(), value: unescape(value), equal: operator != "!=" });
+            terms.push(FieldTerm { field: field.to_owned(), value: unescape(value)?, equal: operator != "!=" });
         }
         Ok(Self { terms })
     }
@@ -334,13 +340,20 @@ fn split_term(term: &str) -> Option<(&str, &str, &str)> {
     })
 }
 
-fn unescape(value: &str) -> String {
+fn unescape(value: &str) -> Result<String, SelectorError> {
     let mut plain = String::with_capacity(value.len());
     let mut characters = value.chars();
     while let Some(character) = characters.next() {
-        plain.push(if character == '\\' { characters.next().unwrap_or('\\') } else { character });
+        plain.push(match character {
+            '\\' => match characters.next() {
+                Some(escaped @ ('\\' | ',' | '=')) => escaped,
+                other => return Err(SelectorError::InvalidEscape(other.map(String::from).unwrap_or_default())),
+            },
+            ',' | '=' => return Err(SelectorError::Unescaped(character.into())),
+            other => other,
+        });
     }
-    plain
+    Ok(plain)
 }
 
 #[cfg(test)]

@@ -6,10 +6,11 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use rcgen::{
@@ -23,6 +24,25 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use crate::http::ClusterService;
+
+/// More connections wait until others are closed.
+const MAX_CONNECTIONS: usize = 8192;
+
+/// How long a client may take to agree on TLS.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a client may take to send the head of a request, and a connection may be idle.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// How much the head of a request may have: that of a real server.
+const HEAD_LIMIT: usize = 1024 * 1024;
+
+/// How many requests a connection of HTTP/2 may have at once: that of a real server.
+const MAX_STREAMS: u32 = 250;
+
+/// How often connections of HTTP/2 are asked whether they are alive, and how long they have to say so.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Why the cluster cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -179,6 +199,19 @@ impl Drop for Server {
     }
 }
 
+/// How connections are spoken to, with bounds on all that clients can take.
+fn http() -> Builder<TokioExecutor> {
+    let mut http = Builder::new(TokioExecutor::new());
+    http.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_LIMIT + 64 * 1024);
+    http.http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(HEAD_LIMIT as u32)
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT);
+    http
+}
+
 /// Accepts connections until it is told to stop. They live in its set, so that they end with it.
 async fn accept(
     listener: TcpListener,
@@ -187,22 +220,24 @@ async fn accept(
     mut stopped: oneshot::Receiver<()>,
 ) {
     let mut connections = JoinSet::new();
+    let http = http();
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
+            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
                 Ok((stream, _)) => {
                     // Small answers should not wait for more to send; if it cannot be set, they do.
                     let _ = stream.set_nodelay(true);
-                    let (acceptor, service) = (acceptor.clone(), service.clone());
+                    let (acceptor, service, http) = (acceptor.clone(), service.clone(), http.clone());
                     connections.spawn(async move {
-                        let Ok(stream) = acceptor.accept(stream).await else { return };
+                        let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream));
+                        let Ok(Ok(stream)) = handshake.await else { return };
                         let served = TowerToHyperService::new(service);
                         // Clients go away as they like; there is nobody to tell about it.
-                        let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), served).await;
+                        let _ = http.serve_connection(TokioIo::new(stream), served).await;
                     });
                 }
                 // Out of file handles, most probably: let others finish first.
-                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             },
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             _ = &mut stopped => return connections.shutdown().await,

@@ -176,6 +176,11 @@ impl Refusal {
         Self::new(504, "Timeout", message, json!({"causes": [cause], "retryAfterSeconds": 1}))
     }
 
+    /// The client has not sent the whole body in time.
+    pub fn slow_body() -> Self {
+        Self::new(408, "Timeout", "the body of the request was not sent in time", Value::Null)
+    }
+
     /// The server is at fault.
     pub fn internal(message: impl Into<String>) -> Self {
         let message = message.into();

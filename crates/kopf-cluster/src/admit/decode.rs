@@ -1,14 +1,16 @@
 //! Reading what clients send: JSON or YAML, the right kind, the right types, known fields.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::catalog::ResourceType;
 use crate::go_types;
+use crate::json;
 use crate::protobuf;
 use crate::query::{FieldValidation, WriteOptions};
 use crate::request::Request;
 use crate::schema::duplicate_fields;
 use crate::status::Refusal;
+use crate::yaml;
 
 /// The media types of objects.
 const OBJECT_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -16,7 +18,7 @@ const OBJECT_TYPES: &str = "application/json, application/yaml, application/vnd.
 /// Reads the body of a request.
 pub fn decode(request: &Request, resource: &ResourceType) -> Result<Value, Refusal> {
     let value = match request.media_type() {
-        "application/json" => serde_json::from_slice(&request.body).map_err(|error| error.to_string()),
+        "application/json" => json::parse(&request.body).map_err(no_type),
         "application/yaml" | "application/x-yaml" => from_yaml(&request.body),
         "application/vnd.kubernetes.protobuf" if resource.custom().is_none() => {
             protobuf::decode(&request.body).map_err(|error| error.to_string())
@@ -28,36 +30,49 @@ pub fn decode(request: &Request, resource: &ResourceType) -> Result<Value, Refus
     };
     let problem = match value {
         Ok(value @ Value::Object(_)) => return Ok(value),
-        Ok(other) => format!(
-            "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
-             \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            go_type(&other)
-        ),
+        // Nothing at all is taken for an object without anything.
+        Ok(Value::Null) => return Ok(Value::Object(Map::new())),
+        Ok(other) => no_type(format!("json: cannot unmarshal {} into {TYPE_IN_GO}", json::type_name(&other))),
         Err(problem) => problem,
     };
-    let hex: String = request.body.iter().take(1024).map(|byte| format!("{byte:02x}")).collect();
     Err(Refusal::bad_request(format!(
-        "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: \
-         {problem} ({hex})",
-        resource.kind
+        "the object provided is unrecognized (must be of type {}): {problem} ({})",
+        resource.kind,
+        json::summary(&request.body)
     )))
+}
+
+/// What the server reads first of every object, as its messages show it.
+const TYPE_IN_GO: &str = "Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
+                          \"json:\\\"kind,omitempty\\\"\" }";
+
+/// The server looks for the type first, so that it fails there.
+fn no_type(problem: String) -> String {
+    format!("couldn't get version/kind; json parse error: {problem}")
+}
+
+/// Refuses options that are not an object, or of another kind.
+pub fn decode_options(body: &[u8], kind: &str) -> Result<Value, Refusal> {
+    let value = json::parse(body).map_err(|problem| Refusal::bad_request(no_type(problem)))?;
+    match (&value, value["kind"].as_str()) {
+        (Value::Null, _) => Ok(Value::Object(Map::new())),
+        (Value::Object(_), Some(other)) if !other.is_empty() && other != kind => {
+            let version = value["apiVersion"].as_str().unwrap_or("v1");
+            Err(Refusal::bad_request(format!(
+                "no kind \"{other}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
+            )))
+        }
+        (Value::Object(_), _) => Ok(value),
+        (other, _) => {
+            let found = json::type_name(other);
+            Err(Refusal::bad_request(no_type(format!("json: cannot unmarshal {found} into {TYPE_IN_GO}"))))
+        }
+    }
 }
 
 /// Reads YAML as if it was JSON.
 pub fn from_yaml(body: &[u8]) -> Result<Value, String> {
-    let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
-    serde_saphyr::from_str(text).map_err(|error| error.to_string())
-}
-
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
+    yaml::parse(body)
 }
 
 /// Refuses objects of other kinds; puts the right kind where none is given.

@@ -9,6 +9,9 @@ use serde_json::Value;
 /// More operations than this are refused.
 const MAX_OPERATIONS: usize = 10_000;
 
+/// Copies may add this many bytes to an object, all together: without a limit, each one could double it.
+const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
+
 /// Why a JSON patch cannot be applied. The texts are those of the server.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum JsonPatchError {
@@ -38,8 +41,9 @@ impl JsonPatchError {
 pub fn apply_json_patch(original: &Value, patch: &Value) -> Result<Value, JsonPatchError> {
     let operations = operations_of(patch)?;
     let mut document = original.clone();
+    let mut copied_bytes = 0;
     for operation in operations {
-        apply(&mut document, operation).map_err(JsonPatchError::Inapplicable)?;
+        apply(&mut document, operation, &mut copied_bytes).map_err(JsonPatchError::Inapplicable)?;
     }
     Ok(document)
 }
@@ -94,7 +98,7 @@ fn type_in_errors(value: &Value) -> &'static str {
     }
 }
 
-fn apply(document: &mut Value, operation: &Value) -> Result<(), String> {
+fn apply(document: &mut Value, operation: &Value, copied_bytes: &mut usize) -> Result<(), String> {
     let text = |name: &str| operation.get(name).and_then(Value::as_str);
     let value = operation.get("value").cloned().unwrap_or_default();
     let kind = text("op").unwrap_or("unknown");
@@ -155,6 +159,13 @@ fn apply(document: &mut Value, operation: &Value) -> Result<(), String> {
                 .ok_or_else(|| format!("copy operation does not apply: doc is missing from path: {from}: {MISSING}"))?;
             let copied = place.get().map_err(|reason| format!("error in copy for from: '{from}': {reason}"))?;
             let copied = copied.cloned().unwrap_or_default();
+            *copied_bytes += size(&copied);
+            if *copied_bytes > MAX_COPIED_BYTES {
+                return Err(format!(
+                    "Unable to complete the copy, the accumulated size increase of copy is {copied_bytes}, exceeding \
+                     the limit {MAX_COPIED_BYTES}"
+                ));
+            }
             let path = path_of(kind, MISSING)?;
             let place = Place::find(document, path).ok_or_else(|| {
                 format!("copy operation does not apply: doc is missing destination path: {path}: {MISSING}")
@@ -178,6 +189,16 @@ fn apply(document: &mut Value, operation: &Value) -> Result<(), String> {
             }
         }
         unknown => Err(format!("Unexpected kind: {unknown}")),
+    }
+}
+
+/// About how long a value is as JSON.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(|item| size(item) + 1).sum::<usize>() + 2,
+        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + size(value) + 4).sum::<usize>() + 2,
+        _ => 5,
     }
 }
 

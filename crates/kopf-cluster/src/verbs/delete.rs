@@ -14,6 +14,7 @@ use crate::catalog::ResourceType;
 use crate::clock::timestamp;
 use crate::convert;
 use crate::fields;
+use crate::json;
 use crate::kinds;
 use crate::protobuf;
 use crate::query::{ListOptions, check_dry_run};
@@ -364,9 +365,15 @@ impl DeleteOptions {
                 "application/vnd.kubernetes.protobuf" => {
                     protobuf::decode(&request.body).map_err(|error| Refusal::bad_request(error.to_string()))?
                 }
-                _ => serde_json::from_slice(&request.body).map_err(|error| Refusal::bad_request(error.to_string()))?,
+                _ => admit::decode_options(&request.body, "DeleteOptions")?,
             },
         };
+        if let Some(other) = body.get("gracePeriodSeconds").filter(|seconds| !seconds.is_i64() && !seconds.is_null()) {
+            let found = json::type_name(other);
+            return Err(Refusal::bad_request(format!(
+                "json: cannot unmarshal {found} into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
+            )));
+        }
         let text = |field: &str| body.get(field).and_then(Value::as_str).map(str::to_owned);
         let dry_run: Vec<&str> = match body.get("dryRun").and_then(Value::as_array) {
             Some(values) => values.iter().filter_map(Value::as_str).collect(),

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use http::Method;
 
+use crate::names::{NameRule, check_name};
 use crate::request::{Answer, Request};
 use crate::reviews;
 use crate::routes::ObjectRoute;
@@ -28,6 +29,12 @@ pub use update::write_if_unchanged;
 /// Does what a request asks for.
 pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
     let verb = verb_of(request, route).ok_or_else(Refusal::method_not_allowed)?;
+    // Replacing compares the name with that of the object, and finds another problem.
+    if let Some(name) = route.name.as_deref().filter(|_| verb != "update")
+        && let Some(problem) = check_name(NameRule::PathSegment, name, false).first()
+    {
+        return Err(Refusal::bad_request(format!("Name parameter invalid: \"{name}\": {problem}")));
+    }
     if let Some(name) = &route.subresource {
         let part = route.resource.subresource(name).ok_or_else(Refusal::no_such_resource)?;
         // Creating a binding or a token is a POST to a part, which discovery calls "create".
@@ -68,9 +75,9 @@ pub fn verb_of(request: &Request, route: &ObjectRoute) -> Option<&'static str> {
     // Objects are created in a namespace, not over all of them.
     let everywhere = route.resource.namespaced && route.namespace.is_none();
     match (&request.method, &route.name, &route.subresource) {
-        (&Method::GET | &Method::HEAD, _, None) if watching => Some("watch"),
-        (&Method::GET | &Method::HEAD, None, None) => Some("list"),
-        (&Method::GET | &Method::HEAD, Some(_), _) => Some("get"),
+        (&Method::GET, _, None) if watching => Some("watch"),
+        (&Method::GET, None, None) => Some("list"),
+        (&Method::GET, Some(_), _) => Some("get"),
         (&Method::POST, None, None) if !everywhere || reviews::is_review(&route.resource) => Some("create"),
         (&Method::POST, Some(_), Some(_)) => Some("create"),
         (&Method::PUT, Some(_), _) => Some("update"),

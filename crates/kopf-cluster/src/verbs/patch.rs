@@ -9,6 +9,7 @@ use super::update::write_if_unchanged;
 use crate::admit::{self, Part};
 use crate::catalog::ResourceType;
 use crate::go_types;
+use crate::json;
 use crate::ownership::{Writer, apply_configuration};
 use crate::patching::{JsonPatchError, StrategicPatchError, apply_json_patch, apply_merge, apply_strategic};
 use crate::query::WriteOptions;
@@ -78,11 +79,13 @@ fn apply(
         let error = FieldError::required("fieldManager", "is required for apply patch");
         return Err(Refusal::invalid_options("PatchOptions", &[error]));
     }
-    let mut configuration = admit::from_yaml(&request.body)
-        .map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")))?;
-    if !configuration.is_object() {
-        return Err(Refusal::bad_request("error decoding YAML: an object was expected"));
+    let mut configuration = admit::from_yaml(&request.body).map_err(|error| {
+        Refusal::bad_request(format!("error decoding YAML: error converting YAML to JSON: {error}"))
+    })?;
+    if configuration.is_null() {
+        return Err(Refusal::bad_request("invalid object type: /, Kind="));
     }
+    configuration = object(configuration, "error decoding YAML: error unmarshaling JSON: while decoding JSON: ")?;
     if !configuration["metadata"].is_object() {
         configuration["metadata"] = json!({});
     }
@@ -115,19 +118,29 @@ impl Patch {
     /// Reads the patch of a request by its media type.
     pub fn read(request: &Request, resource: &ResourceType) -> Result<Self, Refusal> {
         let parse = || {
-            let refuse =
-                |error: serde_json::Error| Refusal::bad_request(format!("error decoding patch: {}", go_text(&error)));
-            serde_json::from_slice::<Value>(&request.body).map_err(refuse)
+            json::parse(&request.body)
+                .map_err(|problem| Refusal::bad_request(format!("error decoding patch: {problem}")))
         };
         match request.media_type() {
-            "application/merge-patch+json" => Ok(Self::Merge(object(parse()?)?)),
-            "application/json-patch+json" => Ok(Self::Json(parse()?)),
+            "application/merge-patch+json" => match parse()? {
+                Value::Null => Err(Refusal::bad_request("Invalid JSON Patch")),
+                patch => object(patch, "error decoding patch: ").map(Self::Merge),
+            },
+            "application/json-patch+json" => match parse()? {
+                // Nothing is a list without operations.
+                Value::Null => Ok(Self::Json(json!([]))),
+                operations => Ok(Self::Json(operations)),
+            },
             "application/strategic-merge-patch+json" if resource.custom().is_some() => {
                 Err(Refusal::unsupported_media_type(
                     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
                 ))
             }
-            "application/strategic-merge-patch+json" => Ok(Self::Strategic(object(parse()?)?)),
+            "application/strategic-merge-patch+json" => match json::parse(&request.body) {
+                Ok(Value::Null) => Ok(Self::Strategic(json!({}))),
+                Ok(patch) => object(patch, "").map(Self::Strategic),
+                Err(problem) => Err(Refusal::bad_request(problem)),
+            },
             _ => Err(Refusal::unsupported_patch_type()),
         }
     }
@@ -155,7 +168,7 @@ impl Patch {
 fn json_refusal(error: JsonPatchError) -> Refusal {
     match error {
         JsonPatchError::Malformed(_) => Refusal::bad_request(error.to_string()),
-        JsonPatchError::TooLong(_) => Refusal::request_entity_too_large(error.to_string()),
+        JsonPatchError::TooLong(_) => Refusal::request_entity_too_large(format!("Request entity too large: {error}")),
         JsonPatchError::Inapplicable(_) => Refusal::unprocessable(),
     }
 }
@@ -168,19 +181,14 @@ fn strategic_refusal(error: StrategicPatchError) -> Refusal {
     }
 }
 
-fn object(patch: Value) -> Result<Value, Refusal> {
+fn object(patch: Value, prefix: &str) -> Result<Value, Refusal> {
     match patch {
         Value::Object(_) => Ok(patch),
-        _ => Err(Refusal::bad_request(
-            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
-        )),
-    }
-}
-
-/// The most usual flaw of JSON in the words of the server.
-fn go_text(error: &serde_json::Error) -> String {
-    match error.is_eof() {
-        true => "unexpected end of JSON input".to_owned(),
-        false => error.to_string(),
+        other => {
+            let found = json::type_name(&other);
+            Err(Refusal::bad_request(format!(
+                "{prefix}json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+            )))
+        }
     }
 }

@@ -57,6 +57,17 @@ impl Probe {
         sent.unwrap_or_else(|interrupted| panic!("{method} {path}: {interrupted}"))
     }
 
+    /// The answer to a body that need not be text.
+    pub async fn ask_bytes(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, Value) {
+        let mut request = http::Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(Bytes::copy_from_slice(body))).unwrap();
+        let response = self.service.clone().call(request).await.unwrap();
+        (response.status().as_u16(), decode(response).await)
+    }
+
     /// The same if the connection may break.
     pub async fn try_send(
         &self,

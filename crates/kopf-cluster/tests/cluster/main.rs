@@ -10,3 +10,4 @@ mod faults;
 mod workloads;
 mod hook;
 mod webhooks;
+mod bad_input;
