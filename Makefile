@@ -50,14 +50,16 @@ test-python: build
 # The behaviour of operators on the embedded cluster; `test-real` runs the same files on a real one.
 test-operators: build
 	cargo build --quiet --locked --package kopf-example-minimal --package kopf-example-memcached
-	KOPF_TEST_CLUSTER=embedded $(BIN)/python -m pytest -q tests/operators
+	KOPF_TEST_CLUSTER=embedded $(BIN)/python -m pytest -q tests/operators tests/clients \
+		--ignore tests/clients/test_controller_runtime.py
 
 controlplane:
 	$(PYTHON) tests/controlplane/build
 
 test-real: build controlplane
 	cargo build --quiet --locked --package kopf-example-minimal --package kopf-example-memcached
-	$(BIN)/python -m pytest -q tests/operators tests/real tests/parity tests/conformance/test_conformance.py
+	KOPF_TEST_CLUSTER=embedded $(BIN)/python -m pytest -q tests/clients/test_controller_runtime.py
+	$(BIN)/python -m pytest -q tests/operators tests/clients tests/real tests/parity tests/conformance/test_conformance.py
 
 # The exit code tells whether all answers are equal; the report is written in any case.
 conformance: $(VENV)/.installed controlplane

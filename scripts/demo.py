@@ -38,7 +38,7 @@ def main() -> None:
         pods = core.list_namespaced_pod('default', label_selector='app=memcached').items
         say(f'deployment/{NAME}  READY {size}/{size}')
         for pod in pods:
-            print(f'    pod/{pod.metadata.name}  {pod.status.phase}  {pod.status.pod_ip}', flush=True)
+            tell(f'    pod/{pod.metadata.name}  {pod.status.phase}  {pod.status.pod_ip}')
 
     say('Create an object of the kind Memcached with 3 nodes')
     objects.create_namespaced_custom_object(
@@ -76,7 +76,12 @@ def wait_for(what: str, check: Callable[[], bool]) -> None:
 
 
 def say(text: str) -> None:
-    print(f'\n=== {text}' if sys.stdout.isatty() is False else f'\n\x1b[1;32m=== {text}\x1b[0m', flush=True)
+    tell(f'\n\x1b[1;32m=== {text}\x1b[0m' if sys.stderr.isatty() else f'\n=== {text}')
+
+
+def tell(text: str) -> None:
+    # Where the log of the operator goes, so that both are read in their order.
+    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == '__main__':

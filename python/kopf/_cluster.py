@@ -47,7 +47,8 @@ class Cluster:
 
     Meanwhile, the variable `KUBECONFIG` points to it, so that operators and clients of this
     process and of its children use it, unless `environ=False`. With `data_dir=`, the objects are
-    kept in that folder for the next time.
+    kept in that folder for the next time. With `workloads=False`, nobody makes pods of deployments
+    or jobs, and there is no node.
 
     With `async with`, the block gets an object with the same methods, all of them coroutines.
     """
@@ -60,6 +61,7 @@ class Cluster:
             port: int = 0,
             environ: bool = True,
             data_dir: str | os.PathLike[str] | None = None,
+            workloads: bool = True,
             seed: int | None = None,
     ) -> None:
         self._manifests = list(manifests)
@@ -67,6 +69,7 @@ class Cluster:
         self._environ = environ
         self._config = json.dumps({
             'seed': seed,
+            'workloads': workloads,
             'data_dir': None if data_dir is None else os.fspath(data_dir),
         })
         self._native: _native.Cluster | None = None

@@ -104,7 +104,7 @@ class Operator:
 class Cluster:
     """The embedded Kubernetes, on its own threads."""
     def __init__(self, config: str, /) -> None:
-        """JSON: {"seed": int | None, "data_dir": str | None}"""
+        """JSON: {"seed": int | None, "data_dir": str | None, "workloads": bool}"""
     def start(self, host: str, port: int, /) -> None: ...
     def access(self) -> str:
         """JSON: {"url", "token", "kubeconfig"}"""

@@ -190,6 +190,8 @@ def cluster(arguments: Sequence[str]) -> None:
               help="Write the kubeconfig to this file, too.")
 @click.option('--data-dir', type=click.Path(file_okay=False),
               help="Keep the state of the cluster in this folder, over restarts.")
+@click.option('--workloads/--no-workloads', default=True,
+              help="Make pods of deployments, jobs and the like; yes by default.")
 @click.option('--reload/--no-reload', default=True,
               help="Restart the operator when its files change; yes by default.")
 @click.option('--exec', 'command', type=str, metavar='COMMAND',
@@ -206,6 +208,7 @@ def dev(
         port: int,
         kubeconfig: str | None,
         data_dir: str | None,
+        workloads: bool,
         reload: bool,
         command: str | None,
         verbose: bool,
@@ -226,7 +229,8 @@ def dev(
         paths=paths, modules=modules, manifests=manifests, command=command, reload=reload,
         run_options=['--log-format=terminal', *(flag for flag, on in flags.items() if on), *served])
     try:
-        with Cluster(port=port, data_dir=data_dir, environ=False) as cluster:
+        with Cluster(
+                port=port, data_dir=data_dir, workloads=workloads, environ=False) as cluster:
             if kubeconfig is not None:
                 descriptor = os.open(kubeconfig, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
                 with os.fdopen(descriptor, 'w') as file:

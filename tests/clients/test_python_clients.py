@@ -181,7 +181,8 @@ def test_lightkube(namespace: str) -> None:
 
     client = Client(namespace=namespace, field_manager='tests')
     try:
-        client.create(ConfigMap(metadata=ObjectMeta(name='one', labels={'l': 'x'}), data={'a': '1'}))
+        about = ObjectMeta(name='one', labels={'l': 'x'})
+        client.create(ConfigMap(metadata=about, data={'a': '1'}))
         client.patch(ConfigMap, 'one', {'data': {'b': '2'}}, patch_type=PatchType.MERGE)
         (found,) = client.list(ConfigMap, labels={'l': 'x'})
         assert found.data == {'a': '1', 'b': '2'}

@@ -27,6 +27,9 @@ pub struct Arguments {
     /// Keep the state in this folder, over restarts; in memory only by default.
     #[arg(long, value_name = "DIR", env = "KOPF_CLUSTER_DATA_DIR")]
     data_dir: Option<PathBuf>,
+    /// Leave deployments, jobs and pods as they are written; there is no node.
+    #[arg(long, env = "KOPF_CLUSTER_NO_WORKLOADS")]
+    no_workloads: bool,
 }
 
 /// Why the cluster cannot be run.
@@ -60,7 +63,11 @@ async fn serve(arguments: Arguments) -> Result<(), ClusterError> {
     // A kubeconfig in the data folder is good for as long as the folder is.
     let kubeconfig =
         arguments.kubeconfig.or_else(|| arguments.data_dir.as_ref().map(|folder| folder.join("kubeconfig")));
-    let cluster = Cluster::open(Options { data_dir: arguments.data_dir, ..Options::default() })?;
+    let mut options = Options { data_dir: arguments.data_dir, ..Options::default() };
+    if arguments.no_workloads {
+        options.workloads = None;
+    }
+    let cluster = Cluster::open(options)?;
     let server = cluster.serve(SocketAddr::new(arguments.host, arguments.port)).await?;
     for (path, text) in manifests {
         let applied = cluster.apply(&text, "default").await;

@@ -20,6 +20,7 @@ use crate::failures::{invalid_json, invalid_value, misuse, unavailable};
 struct Config {
     seed: Option<u64>,
     data_dir: Option<PathBuf>,
+    workloads: bool,
 }
 
 #[pyclass(frozen, module = "kopf._native")]
@@ -41,7 +42,10 @@ impl Cluster {
     #[pyo3(signature = (config, /))]
     fn new(config: &str) -> PyResult<Self> {
         let config: Config = serde_json::from_str(config).map_err(invalid_json)?;
-        let options = Options { seed: config.seed, data_dir: config.data_dir, ..Options::default() };
+        let mut options = Options { seed: config.seed, data_dir: config.data_dir, ..Options::default() };
+        if !config.workloads {
+            options.workloads = None;
+        }
         Ok(Self { embedded: Embedded::open(options).map_err(unavailable)?, running: Mutex::new(None) })
     }
 

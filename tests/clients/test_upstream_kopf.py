@@ -1,0 +1,45 @@
+"""Operators on kopf 1.45.2 do the same on the embedded cluster as on a real one."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from cluster_fixtures import ExampleObjects, Plane
+from manifests import apply, delete_and_wait
+from operator_process import REPOSITORY, OperatorProcess
+from running import python_of_upstream
+
+
+@pytest.fixture()
+def started() -> Iterator[list[OperatorProcess]]:
+    processes: list[OperatorProcess] = []
+    yield processes
+    for process in processes:
+        process.kill()
+
+
+def test_upstream_kopf(
+    plane: Plane,
+    namespace: str,
+    examples: ExampleObjects,
+    tmp_path: pathlib.Path,
+    started: list[OperatorProcess],
+) -> None:
+    folder = REPOSITORY / 'examples' / 'python' / '01-quickstart'
+    process = OperatorProcess(
+        python_of_upstream(),
+        *('run', str(folder / 'operator.py'), '--standalone', '-n', namespace),
+        log=tmp_path / 'log',
+        env={'KUBECONFIG': str(plane.kubeconfig)},
+    ).start()
+    started.append(process)
+    apply(plane.client, folder / 'obj.yaml', namespace)
+    examples.wait('my-example', lambda body: body['status']['create_fn']['message'])
+    examples.patch('my-example', {'spec': {'field': 'changed'}})
+    examples.wait('my-example', lambda body: body['status']['update_fn']['message'])
+    delete_and_wait(plane.client, folder / 'obj.yaml', namespace)
+    process.wait_log('Deleted my-example. Goodbye!')
+    assert process.stop() == 0
