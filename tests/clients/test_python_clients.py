@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cluster_client import wait_for
 from cluster_fixtures import Plane
 
 CUSTOM = {'apiVersion': 'kopf.dev/v1', 'kind': 'KopfExample'}
@@ -162,6 +163,9 @@ def test_pykube(plane: Plane, namespace: str) -> None:
         body = deployment('two')
         body['metadata']['namespace'] = namespace
         pykube.Deployment(api, body).create()
+        # It writes the version it has seen, so the controllers must be done with the object.
+        path = f'/apis/apps/v1/namespaces/{namespace}/deployments/two'
+        wait_for('ready pods', lambda: plane.client.get(path)['status'].get('readyReplicas') == 2)
         pykube.Deployment.objects(api, namespace).get_by_name('two').scale(3)
         assert pykube.Deployment.objects(api, namespace).get_by_name('two').replicas == 3
         one.delete()
