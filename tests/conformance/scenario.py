@@ -117,6 +117,10 @@ class Scenario:
         return f'{self.area}: {self.name}'
 
     @property
+    def defines_kinds(self) -> bool:
+        return any('/customresourcedefinitions' in step.target for step in self.steps)
+
+    @property
     def word(self) -> str:
         """A word for names, the same in every run."""
         return 'c' + hashlib.sha256(self.key.encode()).hexdigest()[:9]

@@ -4,6 +4,7 @@
 //! [`new_state`], which leave an object that is ready for the store, or refuse it.
 
 mod decode;
+mod repeats;
 
 use serde_json::{Map, Value, json};
 
@@ -16,7 +17,9 @@ use crate::status::Refusal;
 use crate::webhooks::Admission;
 use crate::{defaults, kinds, names};
 
-pub use decode::{check_fields, check_type, decode, decode_options, from_yaml};
+pub use decode::{
+    check_fields, check_type, decode, decode_options, from_yaml, internal_package, type_problem, unknown_fields,
+};
 
 /// Which part of an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +76,7 @@ fn new_metadata(value: &mut Value) -> Result<&mut Map<String, Value>, Refusal> {
     if metadata.get("resourceVersion").and_then(Value::as_str).is_some_and(|version| !version.is_empty()) {
         return Err(Refusal::bare("resourceVersion should not be set on objects to be created"));
     }
-    for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "generation"] {
+    for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"] {
         metadata.shift_remove(field);
     }
     Ok(metadata)
@@ -111,7 +114,8 @@ fn settled_object(
     kinds::prepare_new(state, resource, &mut value)?;
     defaults::show_empty(resource, &mut value);
     let mut errors = kind_errors(resource, &value);
-    errors.extend(names::check_metadata(&value["metadata"], resource.name_rule()));
+    let standard = repeats::wants_standard_finalizers(resource);
+    errors.extend(names::check_metadata(&value["metadata"], resource.name_rule(), standard));
     if let Some(schema) = resource.schema().filter(|_| resource.custom().is_some()) {
         errors.extend(schema.validate(&value, None));
     }
@@ -188,10 +192,11 @@ fn settled_state(
     kinds::prepare_change(resource, old, &mut value);
     defaults::show_empty(resource, &mut value);
     let mut errors = kind_errors(resource, &value);
-    errors.extend(names::check_metadata(&value["metadata"], resource.name_rule()));
-    // Custom resources are checked for it twice by a real server, which shows in the causes.
-    let times = if resource.custom().is_some() { 2 } else { 1 };
-    errors.extend(new_finalizers(old, &value).into_iter().flat_map(|error| std::iter::repeat_n(error, times)));
+    let standard = repeats::wants_standard_finalizers(resource);
+    let found = names::check_metadata(&value["metadata"], resource.name_rule(), standard);
+    errors.extend(std::iter::repeat_n(found, repeats::of_metadata(resource)).flatten());
+    let found = new_finalizers(old, &value);
+    errors.extend(std::iter::repeat_n(found, repeats::of_finalizers(resource)).flatten());
     if let Some(schema) = resource.schema().filter(|_| resource.custom().is_some()) {
         errors.extend(match part {
             Part::Main => schema.validate(&value, Some(old)),
@@ -383,8 +388,10 @@ fn generate_name(state: &State, metadata: &mut Map<String, Value>) {
 /// Removes what is as good as absent in metadata: nulls, empty maps and lists.
 fn tidy(value: &mut Value) {
     let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else { return };
-    metadata.retain(|_, field| match field {
+    metadata.retain(|name, field| match field {
         Value::Null => false,
+        // An empty list means to forget the bookkeeping.
+        Value::Array(_) if name == "managedFields" => true,
         Value::Object(fields) => !fields.is_empty(),
         Value::Array(items) => !items.is_empty(),
         Value::String(text) => !text.is_empty(),

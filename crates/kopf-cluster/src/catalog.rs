@@ -203,6 +203,26 @@ impl Catalog {
         &self.custom_groups
     }
 
+    /// Whether a built-in version of a group has such a kind, be it of objects, lists or options.
+    pub fn is_registered(api_version: &str, kind: &str) -> bool {
+        const EVERYWHERE: [&str; 8] = [
+            "CreateOptions",
+            "DeleteOptions",
+            "GetOptions",
+            "ListOptions",
+            "PatchOptions",
+            "UpdateOptions",
+            "WatchEvent",
+            "InternalEvent",
+        ];
+        const IN_CORE: [&str; 7] =
+            ["Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList", "List", "PodLogOptions"];
+        let mut versions = Self::built_in().types.into_values().filter(|known| known.api_version() == api_version);
+        EVERYWHERE.contains(&kind) && versions.next().is_some()
+            || api_version == "v1" && IN_CORE.contains(&kind)
+            || versions.any(|known| known.kind == kind || known.list_kind == kind)
+    }
+
     /// Whether the group exists in any version.
     pub fn has_group(&self, group: &str) -> bool {
         self.types.keys().any(|(known, _, _)| known == group)

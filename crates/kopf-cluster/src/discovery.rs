@@ -2,11 +2,16 @@
 //!
 //! Built-in groups are served as captured; the groups of CRDs are put beside them, live.
 
+use http::header;
 use serde_json::{Value, json};
 
 use crate::capture;
 use crate::catalog::{Catalog, ResourceType};
 use crate::request::Answer;
+use crate::status::Refusal;
+
+/// What discovery comes in.
+const DISCOVERY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 /// The media type of aggregated discovery, by which clients ask for it.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -14,7 +19,7 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 /// The versions of the core group.
 pub fn core_versions(accept: &str, address: &str) -> Answer {
     if wants_aggregated(accept) {
-        return Answer::json(200, &capture::discovery("aggregatedApi")).with_type(AGGREGATED);
+        return aggregated_answer(&capture::discovery("aggregatedApi"));
     }
     let mut versions = capture::discovery("api");
     versions["serverAddressByClientCIDRs"] = json!([{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]);
@@ -28,7 +33,7 @@ pub fn groups(catalog: &Catalog, accept: &str) -> Answer {
         if let Some(items) = list["items"].as_array_mut() {
             items.extend(catalog.custom_groups().iter().map(|(group, versions)| aggregated(catalog, group, versions)));
         }
-        return Answer::json(200, &list).with_type(AGGREGATED);
+        return aggregated_answer(&list);
     }
     let mut list = capture::discovery("apis");
     if let Some(groups) = list["groups"].as_array_mut() {
@@ -80,6 +85,27 @@ pub fn root(catalog: &Catalog) -> Answer {
         paths.sort_by(|one, other| one.as_str().cmp(&other.as_str()));
     }
     Answer::json(200, &root)
+}
+
+fn aggregated_answer(list: &Value) -> Answer {
+    let answer = Answer::json(200, list).with_type(AGGREGATED);
+    answer.with_header(header::CACHE_CONTROL, "public").with_header(header::VARY, "Accept")
+}
+
+/// Refuses what discovery does not come in.
+pub fn check_accepted(accept: &str) -> Result<(), Refusal> {
+    let readable = |entry: &str| {
+        let mut parts = entry.split(';').map(str::trim);
+        let media_type = parts.next().unwrap_or_default();
+        let plain = parts.all(|part| !part.starts_with("as="));
+        media_type == "*/*"
+            || (plain && (media_type == "application/*" || DISCOVERY_TYPES.split(", ").any(|sent| sent == media_type)))
+            || wants_aggregated(entry)
+    };
+    match accept.trim().is_empty() || accept.split(',').any(readable) {
+        true => Ok(()),
+        false => Err(Refusal::not_acceptable(DISCOVERY_TYPES)),
+    }
 }
 
 fn wants_aggregated(accept: &str) -> bool {

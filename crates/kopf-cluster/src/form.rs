@@ -3,6 +3,8 @@
 //! Read from the `Accept` header. kubectl asks for tables, informers of metadata for partial
 //! objects; everybody else gets the objects as they are.
 
+use crate::admit::internal_package;
+use crate::catalog::ResourceType;
 use crate::query::Query;
 use crate::status::Refusal;
 
@@ -63,6 +65,45 @@ impl Form {
             }
         });
         known.ok_or_else(|| Refusal::not_acceptable(ACCEPTED))
+    }
+}
+
+/// Refuses clients that read none of the media types in which built-in kinds are sent.
+pub fn check_representation(accept: &str, watching: bool) -> Result<(), Refusal> {
+    let readable = |entry: &str| {
+        let media_type = entry.split(';').next().unwrap_or_default().trim();
+        media_type == "*/*" || media_type == "application/*" || ACCEPTED.split(", ").any(|sent| sent == media_type)
+    };
+    if accept.trim().is_empty() || accept.split(',').any(readable) {
+        return Ok(());
+    }
+    let streams = ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+    Err(Refusal::no_such_representation(&format!("{ACCEPTED}{}", if watching { streams } else { "" })))
+}
+
+/// Whether the first of the media types that can be sent is YAML.
+pub fn wants_yaml(accept: &str) -> bool {
+    let media_types = accept.split(',').map(|entry| entry.split(';').next().unwrap_or_default().trim());
+    let known = ["application/json", "application/yaml", "application/*", "*/*"];
+    media_types.into_iter().find(|media_type| known.contains(media_type)) == Some("application/yaml")
+}
+
+/// Refuses lists of metadata where an object is asked for, and the other way round.
+pub fn check_partial(accept: &str, resource: &ResourceType, is_list: bool) -> Result<(), Refusal> {
+    let first = accept.split(',').next().unwrap_or_default();
+    let asked = first.split(';').filter_map(|part| part.trim().split_once('=')).find(|(key, _)| *key == "as");
+    let (package, kind, list) = match resource.custom() {
+        Some(_) => ("unstructured", "Unstructured", "UnstructuredList"),
+        None => (internal_package(&resource.group), resource.kind.as_str(), resource.list_kind.as_str()),
+    };
+    match asked.map(|(_, form)| form) {
+        Some(form @ "PartialObjectMetadata") if is_list => Err(Refusal::unfit_form(format!(
+            "you requested {form}, but the requested object is a list (*{package}.{list})"
+        ))),
+        Some(form @ "PartialObjectMetadataList") if !is_list => Err(Refusal::unfit_form(format!(
+            "you requested {form}, but the requested object is not a list (*{package}.{kind})"
+        ))),
+        _ => Ok(()),
     }
 }
 

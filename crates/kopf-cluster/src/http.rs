@@ -27,7 +27,7 @@ use crate::routes::{self, Route, RouteError};
 use crate::state::State;
 use crate::status::Refusal;
 use crate::webhooks::Answered;
-use crate::{capture, control, discovery, openapi, verbs, warnings, webhooks, workloads};
+use crate::{capture, control, discovery, form, openapi, verbs, warnings, webhooks, workloads};
 
 /// Bodies of requests over this size are refused, as by a real server.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
@@ -114,7 +114,9 @@ impl ClusterService {
             }
             _ => {}
         }
-        let mut response = respond(self.run(&request, &route).await, accepts_gzip);
+        let answer = self.run(&request, &route).await;
+        let answer = if form::wants_yaml(request.accept()) { answer.into_yaml() } else { answer };
+        let mut response = respond(answer, accepts_gzip);
         if fault.effect == Some(Effect::CutAnswer) {
             response.body_mut().cut();
         }
@@ -179,10 +181,14 @@ fn answer(state: &Arc<State>, request: &Request, route: Result<Route, RouteError
     if let Route::Objects(route) = &route {
         return verbs::answer(state, request, route);
     }
-    if !matches!(request.method, Method::GET | Method::HEAD) {
+    // The list of groups does not care how it is asked for.
+    if !matches!(request.method, Method::GET | Method::HEAD) && !matches!(route, Route::Groups) {
         return Err(Refusal::method_not_allowed());
     }
     let accept = request.accept();
+    if matches!(route, Route::CoreVersions | Route::Groups | Route::Group(_) | Route::Resources { .. }) {
+        discovery::check_accepted(accept)?;
+    }
     Ok(match route {
         Route::Root => discovery::root(&catalog),
         Route::Version => Answer::json(200, &capture::discovery("version")),
@@ -196,21 +202,27 @@ fn answer(state: &Arc<State>, request: &Request, route: Result<Route, RouteError
         Route::Resources { group, version } => discovery::resources(&catalog, &group, &version),
         Route::OpenApiV2 => openapi::version_2(&catalog, accept),
         Route::OpenApiV3Index => openapi::version_3_index(&catalog),
-        Route::OpenApiV3(path) => openapi::version_3(&catalog, &path).unwrap_or_else(no_such_path),
+        Route::OpenApiV3(path) => openapi::version_3(&catalog, &path, accept).unwrap_or_else(|| Answer::empty(404)),
         Route::Objects(_) => no_such_path(),
     })
 }
 
 fn no_such_path() -> Answer {
-    Answer::text(404, "404 page not found\n")
+    Answer::text(404, "404 page not found\n").with_header(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
 }
 
 fn health(endpoint: &str, check: Option<&str>, verbose: bool) -> Answer {
     match (check, verbose) {
-        (None, true) => Answer::text(200, format!("[+]ping ok\n[+]log ok\n[+]etcd ok\n{endpoint} check passed\n")),
-        (None | Some("ping" | "log" | "etcd"), _) => Answer::text(200, "ok"),
+        (None, true) => sniffless(format!("[+]ping ok\n[+]log ok\n[+]etcd ok\n{endpoint} check passed\n")),
+        (None, false) => sniffless("ok"),
+        (Some("ping" | "log" | "etcd"), _) => Answer::text(200, "ok"),
         (Some(_), _) => no_such_path(),
     }
+}
+
+/// A text of which browsers must not guess the type.
+fn sniffless(text: impl Into<String>) -> Answer {
+    Answer::text(200, text).with_header(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
 }
 
 fn accepts_gzip(headers: &HeaderMap) -> bool {
@@ -225,8 +237,15 @@ fn respond(answer: Answer, accepts_gzip: bool) -> Response<ClusterBody> {
             headers.append(name, value);
         }
     };
-    put(header::CACHE_CONTROL, "no-cache, private");
-    put(header::CONTENT_TYPE, &answer.content_type);
+    if answer.headers.iter().all(|(name, _)| *name != header::CACHE_CONTROL) {
+        put(header::CACHE_CONTROL, "no-cache, private");
+    }
+    if !answer.content_type.is_empty() {
+        put(header::CONTENT_TYPE, &answer.content_type);
+    }
+    for (name, value) in &answer.headers {
+        put(name.clone(), value);
+    }
     for warning in warnings::limited(&answer.warnings) {
         let escaped = warning.replace('\\', "\\\\").replace('"', "\\\"");
         put(header::WARNING, &format!("299 - \"{escaped}\""));

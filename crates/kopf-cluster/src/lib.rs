@@ -48,6 +48,7 @@ mod crd;
 mod discovery;
 mod openapi;
 mod render;
+mod yaml_text;
 mod table;
 mod convert;
 mod reviews;

@@ -35,7 +35,7 @@ pub fn check_name(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String> {
 pub fn check_subdomain(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if name.len() > 253 {
-        problems.push("must be no more than 253 bytes".to_owned());
+        problems.push("must be no more than 253 characters".to_owned());
     }
     if name.is_empty() || !name.split('.').all(is_label) {
         problems.push(
@@ -52,7 +52,7 @@ pub fn check_subdomain(name: &str) -> Vec<String> {
 pub fn check_label(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if name.len() > 63 {
-        problems.push("must be no more than 63 bytes".to_owned());
+        problems.push("must be no more than 63 characters".to_owned());
     }
     if !is_label(name) {
         problems.push(
@@ -147,8 +147,12 @@ fn is_qualified_part(part: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
 }
 
-/// What is wrong with the metadata of an object, whatever its kind is.
-pub fn check_metadata(metadata: &Value, rule: NameRule) -> Vec<FieldError> {
+/// The finalizers that need no domain.
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+
+/// What is wrong with the metadata of an object, whatever its kind is. Most kinds want finalizers
+/// to be standard ones, or to have a domain.
+pub fn check_metadata(metadata: &Value, rule: NameRule, standard_finalizers: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let text = |field: &str| metadata.get(field).and_then(Value::as_str).unwrap_or_default();
     if !text("generateName").is_empty() {
@@ -183,17 +187,22 @@ pub fn check_metadata(metadata: &Value, rule: NameRule) -> Vec<FieldError> {
     if annotations_bytes > 256 * 1024 {
         errors.push(FieldError::too_long("metadata.annotations", 256 * 1024));
     }
-    errors.extend(check_finalizers(metadata));
+    errors.extend(check_finalizers(metadata, standard_finalizers));
     errors.extend(check_owners(metadata));
     errors
 }
 
-fn check_finalizers(metadata: &Value) -> Vec<FieldError> {
+fn check_finalizers(metadata: &Value, standard: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, finalizer) in metadata.get("finalizers").and_then(Value::as_array).into_iter().flatten().enumerate() {
         let finalizer = finalizer.as_str().unwrap_or_default();
         let path = format!("metadata.finalizers[{index}]");
-        for problem in check_qualified_name(finalizer) {
+        let problems = check_qualified_name(finalizer);
+        if problems.is_empty() && standard && !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
+            let problem = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid(path.clone(), json!(finalizer), problem));
+        }
+        for problem in problems {
             errors.push(FieldError::invalid(path.clone(), json!(finalizer), problem));
         }
     }

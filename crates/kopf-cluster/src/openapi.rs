@@ -4,6 +4,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use http::header;
 use serde_json::{Map, Value, json};
 
 use crate::capture;
@@ -17,10 +18,14 @@ const PROTOBUF_V2: &str = "application/com.github.proto-openapi.spec.v2@v1.0+pro
 pub fn version_2(catalog: &Catalog, accept: &str) -> Answer {
     let protobuf = accept.split(',').next().is_some_and(|first| first.trim().starts_with(PROTOBUF_V2));
     if let Some(document) = capture::document("openapi/v2.protobuf").filter(|_| protobuf) {
-        return Answer::bytes(200, document).with_type("application/octet-stream");
+        let answer = Answer::bytes(200, document).with_type(PROTOBUF_V2.replace('@', "."));
+        return by_encoding(answer);
+    }
+    if !accepts_json(accept) {
+        return by_encoding(Answer::empty(406));
     }
     if catalog.custom_groups().is_empty() {
-        return Answer::bytes(200, capture::document("openapi/v2").unwrap_or_default());
+        return by_encoding(Answer::bytes(200, capture::document("openapi/v2").unwrap_or_default()));
     }
     let mut document = capture::value("openapi/v2").map(|document| (*document).clone()).unwrap_or_default();
     if let Some(known) = document["definitions"].as_object_mut() {
@@ -28,7 +33,18 @@ pub fn version_2(catalog: &Catalog, accept: &str) -> Answer {
             known.insert(definition_name(resource), schema_of(resource, "#/definitions/"));
         }
     }
-    Answer::json(200, &document)
+    by_encoding(Answer::json(200, &document))
+}
+
+fn by_encoding(answer: Answer) -> Answer {
+    answer.with_header(header::VARY, "Accept-Encoding").with_header(header::VARY, "Accept")
+}
+
+fn accepts_json(accept: &str) -> bool {
+    let is_json = |entry: &str| {
+        matches!(entry.split(';').next().unwrap_or_default().trim(), "" | "*/*" | "application/*" | "application/json")
+    };
+    accept.split(',').any(is_json)
 }
 
 /// Where the documents of version 3 are.
@@ -43,17 +59,21 @@ pub fn version_3_index(catalog: &Catalog) -> Answer {
             index["paths"][path] = json!({"serverRelativeURL": url});
         }
     }
-    Answer::json(200, &index)
+    Answer::json(200, &index).with_type("text/plain; charset=utf-8")
 }
 
 /// One document of version 3.
-pub fn version_3(catalog: &Catalog, path: &str) -> Option<Answer> {
+pub fn version_3(catalog: &Catalog, path: &str, accept: &str) -> Option<Answer> {
+    let by_type = |answer: Answer| answer.with_header(header::VARY, "Accept");
+    if !accepts_json(accept) {
+        return Some(by_type(Answer::empty(406)));
+    }
     if let Some(document) = capture::document(&format!("openapi/v3/{path}")) {
-        return Some(Answer::bytes(200, document));
+        return Some(by_type(Answer::bytes(200, document)));
     }
     let (group, version) = path.strip_prefix("apis/")?.split_once('/')?;
     let known = catalog.custom_groups().get(group)?.iter().any(|known| known == version);
-    known.then(|| Answer::json(200, &custom_document(catalog, group, version)))
+    known.then(|| by_type(Answer::json(200, &custom_document(catalog, group, version))))
 }
 
 fn custom_resources<'a>(catalog: &'a Catalog, only: Option<(&str, &str)>) -> Vec<&'a ResourceType> {

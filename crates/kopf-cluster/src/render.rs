@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::catalog::ResourceType;
 use crate::convert;
+use crate::defaults;
 use crate::form::{Form, RowObject};
 use crate::store::Stored;
 use crate::table;
@@ -107,7 +108,12 @@ impl Renderer<'_> {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
             }
             Form::Objects => {
-                json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata})
+                let mut object = json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(),
+                    "metadata": metadata});
+                if self.resource.custom().is_none() {
+                    defaults::show_empty(self.resource, &mut object);
+                }
+                object
             }
         };
         event_line("BOOKMARK", &to_bytes(&object))
@@ -159,7 +165,7 @@ impl Renderer<'_> {
             }
             row
         };
-        let columns = if with_columns { table::columns(self.resource) } else { json!([]) };
+        let columns = if with_columns { table::columns(self.resource) } else { Value::Null };
         to_bytes(&json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": list_meta(meta, false),
             "columnDefinitions": columns, "rows": objects.iter().map(row).collect::<Vec<_>>()}))
     }

@@ -17,6 +17,7 @@ use crate::query::Query;
 use crate::render::to_bytes;
 use crate::status::Refusal;
 use crate::webhooks::Replay;
+use crate::yaml_text::to_yaml;
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +42,10 @@ pub struct Request {
 /// What is sent back.
 pub struct Answer {
     pub code: u16,
+    /// Empty for answers without a body.
     pub content_type: String,
+    /// Headers of a few answers; they replace those that all answers have.
+    pub headers: Vec<(header::HeaderName, &'static str)>,
     /// What the client should know, though it got what it wanted.
     pub warnings: Vec<String>,
     pub body: AnswerBody,
@@ -96,7 +100,13 @@ impl Answer {
     }
 
     pub fn bytes(code: u16, body: Bytes) -> Self {
-        Self { code, content_type: "application/json".into(), warnings: Vec::new(), body: AnswerBody::Whole(body) }
+        Self {
+            code,
+            content_type: "application/json".into(),
+            headers: Vec::new(),
+            warnings: Vec::new(),
+            body: AnswerBody::Whole(body),
+        }
     }
 
     pub fn text(code: u16, body: impl Into<String>) -> Self {
@@ -113,6 +123,27 @@ impl Answer {
         self
     }
 
+    /// The same in YAML; streams and other texts stay as they are.
+    pub fn into_yaml(mut self) -> Self {
+        let AnswerBody::Whole(bytes) = &self.body else { return self };
+        let value = serde_json::from_slice::<Value>(bytes).ok().filter(|_| self.content_type == "application/json");
+        if let Some(value) = value {
+            self.body = AnswerBody::Whole(to_yaml(&value).into());
+            self.content_type = "application/yaml".into();
+        }
+        self
+    }
+
+    /// An answer of nothing but its code.
+    pub fn empty(code: u16) -> Self {
+        Self::bytes(code, Bytes::new()).with_type("")
+    }
+
+    pub fn with_header(mut self, name: header::HeaderName, value: &'static str) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
     pub fn with_warnings(mut self, warnings: Vec<String>) -> Self {
         self.warnings = warnings;
         self
@@ -121,6 +152,6 @@ impl Answer {
 
 impl From<Refusal> for Answer {
     fn from(refusal: Refusal) -> Self {
-        Self::json(refusal.code, &refusal.to_value())
+        Self::json(refusal.code, &refusal.to_value()).with_warnings(refusal.warnings)
     }
 }

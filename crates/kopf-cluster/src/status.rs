@@ -24,16 +24,32 @@ pub struct Refusal {
     pub continue_token: Option<String>,
     /// The whole status, if somebody else has given it.
     pub given: Option<Box<Value>>,
+    /// What the client should know beside it.
+    pub warnings: Vec<String>,
 }
 
 impl Refusal {
     fn new(code: u16, reason: &'static str, message: impl Into<String>, details: Value) -> Self {
-        Self { code, reason, message: message.into(), details: Box::new(details), continue_token: None, given: None }
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: Box::new(details),
+            continue_token: None,
+            given: None,
+            warnings: Vec::new(),
+        }
     }
 
     /// What a webhook has refused, in its own words.
     pub fn given(code: u16, message: impl Into<String>, status: Value) -> Self {
         Self { given: Some(Box::new(status)), ..Self::new(code, "", message, Value::Null) }
+    }
+
+    /// The same, with warnings about the request.
+    pub fn with_warnings(mut self, warnings: &[String]) -> Self {
+        self.warnings = warnings.to_vec();
+        self
     }
 
     /// The request makes no sense.
@@ -60,6 +76,17 @@ impl Refusal {
     /// The answer cannot be given in a form that the client reads.
     pub fn not_acceptable(accepted: &str) -> Self {
         let message = format!("only the following media types are accepted: {accepted}");
+        Self::new(406, "NotAcceptable", message, Value::Null)
+    }
+
+    /// The same for built-in kinds, if the client reads none of the media types of the server.
+    pub fn no_such_representation(available: &str) -> Self {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {available}");
+        Self::new(406, "NotAcceptable", message, json!({}))
+    }
+
+    /// A list was asked for in the form of an object, or an object in the form of a list.
+    pub fn unfit_form(message: impl Into<String>) -> Self {
         Self::new(406, "NotAcceptable", message, Value::Null)
     }
 

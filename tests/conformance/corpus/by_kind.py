@@ -100,7 +100,6 @@ def reading(sample: Sample) -> list[Any]:
         f'GET {sample.one}?resourceVersion=0',
         f'GET {sample.one}?pretty=true',
         {'do': f'GET {sample.one}', 'accept': 'yaml'},
-        {'do': f'GET {sample.one}', 'accept': 'protobuf'},
         {'do': f'GET {sample.one}', 'accept': 'text/plain'},
         f'HEAD {sample.one}',
         f'GET {sample.one}/nope',
@@ -156,7 +155,7 @@ def partial_metadata(sample: Sample) -> list[Any]:
 def updating(sample: Sample) -> list[Any]:
     put = f'PUT {sample.one}'
     return [
-        {'do': put, 'body': sample.object()},
+        {'do': f'PUT {sample.all}/$(id)-2', 'body': sample.object(name='$(id)-2')},
         sample.creation,
         {'do': put, 'body': '$(object)'},
         {
@@ -180,6 +179,7 @@ def updating(sample: Sample) -> list[Any]:
         },
         f'GET {sample.one}',
         f'DELETE {sample.one}',
+        f'DELETE {sample.all}/$(id)-2',
     ]
 
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::catalog::ResourceType;
+use crate::catalog::{Catalog, ResourceType};
 use crate::go_types;
 use crate::json;
 use crate::protobuf;
@@ -95,20 +95,12 @@ pub fn check_type(resource: &ResourceType, value: &mut Value, raw: &[u8]) -> Res
             )));
         }
     } else {
-        if !api_version.is_empty() && api_version != resource.api_version() {
+        if let Some(problem) = type_problem(resource, &api_version, &kind) {
+            let api_version = if api_version.is_empty() { resource.api_version() } else { api_version };
             return Err(Refusal::bad_request(format!(
-                "{kind} in version \"{}\" cannot be handled as a {}: no kind \"{kind}\" is registered for version \
-                 \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\"",
+                "{kind} in version \"{}\" cannot be handled as a {}: {problem}",
                 api_version.rsplit('/').next().unwrap_or_default(),
                 resource.kind
-            )));
-        }
-        if !kind.is_empty() && kind != resource.kind {
-            let (package, version) = (internal_package(&resource.group), &resource.version);
-            return Err(Refusal::bad_request(format!(
-                "{kind} in version \"{version}\" cannot be handled as a {}: converting ({version}.{kind}) to \
-                 ({package}.{}): unknown conversion",
-                resource.kind, resource.kind
             )));
         }
         if let Some(problem) = go_types::misfit(resource, value) {
@@ -122,9 +114,27 @@ pub fn check_type(resource: &ResourceType, value: &mut Value, raw: &[u8]) -> Res
     Ok(())
 }
 
-fn internal_package(group: &str) -> &str {
+/// Why an object of this type cannot be taken for one of the resource.
+pub fn type_problem(resource: &ResourceType, api_version: &str, kind: &str) -> Option<String> {
+    let (expected, version) = (resource.api_version(), api_version.rsplit('/').next().unwrap_or_default());
+    let api_version = if api_version.is_empty() { &expected } else { api_version };
+    if api_version == expected && (kind.is_empty() || kind == resource.kind) {
+        return None;
+    }
+    if !Catalog::is_registered(api_version, kind) {
+        return Some(format!(
+            "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
+        ));
+    }
+    let version = if version.is_empty() { &resource.version } else { version };
+    let package = internal_package(&resource.group);
+    Some(format!("converting ({version}.{kind}) to ({package}.{}): unknown conversion", resource.kind))
+}
+
+/// The package of the types that a real server works with, as its messages show them.
+pub fn internal_package(group: &str) -> &str {
     match group {
-        "" => "core",
+        "" | "events.k8s.io" => "core",
         "rbac.authorization.k8s.io" => "rbac",
         group => group.split('.').next().unwrap_or_default(),
     }
@@ -140,10 +150,7 @@ pub fn check_fields(
     if options.field_validation == FieldValidation::Ignore {
         return Ok(Vec::new());
     }
-    let repeated = raw.map(duplicate_fields).unwrap_or_default();
-    let unknown = resource.schema().map(|schema| schema.unknown_fields(value)).unwrap_or_default();
-    let mut warnings: Vec<String> = repeated.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
-    warnings.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
+    let warnings = unknown_fields(resource, value, raw);
     if warnings.is_empty() || options.field_validation == FieldValidation::Warn {
         return Ok(warnings);
     }
@@ -154,4 +161,13 @@ pub fn check_fields(
         resource.kind,
         warnings.join(", ")
     )))
+}
+
+/// What is said about unknown and repeated fields.
+pub fn unknown_fields(resource: &ResourceType, value: &Value, raw: Option<&[u8]>) -> Vec<String> {
+    let repeated = raw.map(duplicate_fields).unwrap_or_default();
+    let unknown = resource.schema().map(|schema| schema.unknown_fields(value)).unwrap_or_default();
+    let mut found: Vec<String> = repeated.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
+    found.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
+    found
 }

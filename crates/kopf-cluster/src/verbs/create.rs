@@ -43,7 +43,8 @@ pub fn create(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
         options.dry_run,
         Some(&Writer::of(request, &options, None)),
         Admission::of(state, &webhooks, request, route, options.dry_run).as_ref(),
-    )?;
+    )
+    .map_err(|refusal| refusal.with_warnings(&warnings))?;
     let renderer = Renderer { resource, form, now: state.now() };
     Ok(Answer::bytes(201, renderer.value(created).into()).with_warnings(warnings))
 }

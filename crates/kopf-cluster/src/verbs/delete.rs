@@ -54,8 +54,8 @@ pub enum Propagation {
 pub enum Removal {
     /// It is not being deleted, or something still holds it.
     Kept,
-    /// It is gone.
-    Removed,
+    /// It is gone; this was its last state, with the version of its end.
+    Removed(Value),
     /// Somebody else was faster.
     Raced,
 }
@@ -182,7 +182,8 @@ fn delete_admitted(
         if !held {
             match remove(state, resource, place, stored.version, &marked)? {
                 Removal::Raced => continue,
-                _ => return Ok(Deleted::Gone(marked)),
+                Removal::Removed(last) => return Ok(Deleted::Gone(last)),
+                Removal::Kept => return Ok(Deleted::Gone(marked)),
             }
         }
         if marked == old {
@@ -223,7 +224,7 @@ pub fn finish_if_released(state: &Arc<State>, resource: &Arc<ResourceType>, plac
         let object = decode(resource, &stored);
         match remove_if_released(state, resource, place, stored.version, &object) {
             Ok(Removal::Raced) => {}
-            Ok(Removal::Kept | Removal::Removed) | Err(_) => return,
+            Ok(Removal::Kept | Removal::Removed(_)) | Err(_) => return,
         }
     }
 }
@@ -239,9 +240,11 @@ fn remove(
     let mut value = last.clone();
     convert::to_storage(resource, &mut value);
     match state.apply(resource, Write::Delete { place: place.clone(), value, expected: version }) {
-        Ok(_) => {
+        Ok(event) => {
             kinds::after_remove(state, resource, last);
-            Ok(Removal::Removed)
+            let mut last = last.clone();
+            last["metadata"]["resourceVersion"] = json!(event.object.version.to_string());
+            Ok(Removal::Removed(last))
         }
         Err(StoreError::Conflict { .. }) => Ok(Removal::Raced),
         Err(StoreError::Missing) => Err(Refusal::not_found(resource, &place.name)),

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use http::Method;
 
+use crate::form;
 use crate::names::{NameRule, check_name};
 use crate::request::{Answer, Request};
 use crate::reviews;
@@ -26,14 +27,34 @@ pub use create::create_object;
 pub use delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation, delete_object, finish_if_released};
 pub use update::write_if_unchanged;
 
-/// Does what a request asks for.
+/// Does what a request asks for, and warns of what will not be there for long.
 pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
+    let deprecation = match (route.resource.api_version().as_str(), route.resource.plural.as_str()) {
+        ("v1", "endpoints") => "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+        ("v1", "componentstatuses") => "v1 ComponentStatus is deprecated in v1.19+",
+        _ => return act(state, request, route),
+    };
+    let verb = verb_of(request, route);
+    let mut answer = act(state, request, route).unwrap_or_else(Answer::from);
+    if verb.is_some() {
+        answer.warnings.insert(0, deprecation.to_owned());
+    }
+    Ok(answer)
+}
+
+fn act(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
     let verb = verb_of(request, route).ok_or_else(Refusal::method_not_allowed)?;
+    if route.resource.custom().is_none() {
+        form::check_representation(request.accept(), verb == "watch")?;
+    }
     // Replacing compares the name with that of the object, and finds another problem.
     if let Some(name) = route.name.as_deref().filter(|_| verb != "update")
         && let Some(problem) = check_name(NameRule::PathSegment, name, false).first()
     {
         return Err(Refusal::bad_request(format!("Name parameter invalid: \"{name}\": {problem}")));
+    }
+    if matches!(verb, "get" | "list") {
+        form::check_partial(request.accept(), &route.resource, verb == "list")?;
     }
     if let Some(name) = &route.subresource {
         let part = route.resource.subresource(name).ok_or_else(Refusal::no_such_resource)?;

@@ -12,7 +12,7 @@ use crate::go_types;
 use crate::json;
 use crate::ownership::{Writer, apply_configuration};
 use crate::patching::{JsonPatchError, StrategicPatchError, apply_json_patch, apply_merge, apply_strategic};
-use crate::query::WriteOptions;
+use crate::query::{FieldValidation, WriteOptions};
 use crate::render::{Renderer, put_type};
 use crate::request::{Answer, Request};
 use crate::routes::ObjectRoute;
@@ -51,12 +51,21 @@ pub fn patch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Resu
     let written = write_if_unchanged(state, resource, &place, options.dry_run, |old| {
         let mut patched = patch.apply(resource, old)?;
         if resource.custom().is_none() {
-            if let Some(problem) = go_types::misfit(resource, &patched) {
+            let text = |field: &str| patched.get(field).and_then(Value::as_str).unwrap_or_default();
+            let problem = admit::type_problem(resource, text("apiVersion"), text("kind"));
+            if let Some(problem) = problem.or_else(|| go_types::misfit(resource, &patched)) {
                 return Err(Refusal::invalid_patch(&patched, &problem));
             }
             put_type(&mut patched, resource);
         }
-        warnings = admit::check_fields(resource, &patched, None, &options)?;
+        warnings = match options.field_validation {
+            FieldValidation::Ignore => Vec::new(),
+            FieldValidation::Warn | FieldValidation::Strict => admit::unknown_fields(resource, &patched, None),
+        };
+        if options.field_validation == FieldValidation::Strict && !warnings.is_empty() {
+            let problem = format!("strict decoding error: {}", warnings.join(", "));
+            return Err(Refusal::invalid_patch(&patched, &problem));
+        }
         admit::new_state(state, resource, part, old, patched, Some(&writer), admission)
     })?;
     let renderer = Renderer { resource, form, now: state.now() };

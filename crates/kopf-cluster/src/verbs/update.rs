@@ -49,7 +49,8 @@ pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
         let next = admit::new_state(state, resource, part, old, value.clone(), Some(&writer), admission)?;
         require_version(resource, name, &value)?;
         Ok(next)
-    })?;
+    })
+    .map_err(|refusal| refusal.with_warnings(&warnings))?;
     Ok(Answer::bytes(200, renderer.value(written).into()).with_warnings(warnings))
 }
 
@@ -74,7 +75,7 @@ pub fn write_if_unchanged(
         match remove_if_released(state, resource, place, stored.version, &next)? {
             Removal::Kept => {}
             Removal::Raced => continue,
-            Removal::Removed => return Ok(next),
+            Removal::Removed(_) => return Ok(next),
         }
         let mut value = next;
         convert::to_storage(resource, &mut value);
