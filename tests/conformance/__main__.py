@@ -20,7 +20,7 @@ from . import corpus, report
 from .comparison import load_deliberate
 from .exchange import Server
 from .recording import RECORDED, Recording, save_known
-from .running import THREADS, Answers, Result, run_all, run_scenario
+from .running import RUN, THREADS, Answers, Result, run_all, run_scenario
 from .scenario import Scenario
 from .servers import ROOT, our_server, real_server
 
@@ -76,7 +76,8 @@ def run_part(
     *,
     workloads: bool,
 ) -> list[Result]:
-    run = secrets.token_hex(2)
+    # Servers that run already may have objects of an earlier run.
+    run = secrets.token_hex(2) if args.real or args.ours else RUN
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         ours = (

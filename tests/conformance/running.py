@@ -21,6 +21,8 @@ from .scenario import Request, Scenario, Step, part
 
 #: How many scenarios run at once.
 THREADS = 12
+#: The word of runs on fresh servers, so that all names are as in the recording.
+RUN = 'r'
 #: What any wait is limited to. It is long for the sake of busy machines.
 PATIENCE_SECONDS = 60.0
 INTERVAL_SECONDS = 0.05
@@ -134,7 +136,7 @@ def satisfied(until: Mapping[str, Any], answer: Answer) -> bool:
 
 
 def remember(step: Step, answer: Answer, values: dict[str, Any]) -> None:
-    if step.save:
+    if step.save and answer.code < 400:
         body = parsed(answer)
         for name, path in step.save.items():
             values[name] = part(body, path)

@@ -218,7 +218,7 @@ def changed(value: Any, path: list[str], new: Any) -> Any:
             changed(x, rest, new) if rest and i == index else new if i == index else x
             for i, x in enumerate(value)
         ]
-    value = dict(value or {})
+    value = dict(value) if isinstance(value, Mapping) else {}
     if rest:
         value[key] = changed(value.get(key), rest, new)
     elif new is None:

@@ -6,7 +6,7 @@ import pathlib
 
 from . import corpus, report
 from .comparison import load_deliberate
-from .running import run_all, run_scenario
+from .running import RUN, run_all, run_scenario
 from .servers import our_server, real_server
 
 #: What each area must reach, in percent. Deliberate differences do not count against it.
@@ -24,8 +24,8 @@ def test_ours_answers_as_the_real_one(tmp_path: pathlib.Path) -> None:
             ):
                 results += run_all(
                     scenarios,
-                    lambda scenario: run_scenario(real, scenario, 'r'),
-                    lambda scenario: run_scenario(ours, scenario, 'r'),
+                    lambda scenario: run_scenario(real, scenario, RUN),
+                    lambda scenario: run_scenario(ours, scenario, RUN),
                     load_deliberate(),
                 )
     low = [area for area in report.areas(results) if area.explained_share < REQUIRED_SHARE]

@@ -13,7 +13,7 @@ import pytest
 from . import corpus, report
 from .comparison import load_deliberate
 from .recording import Recording, load_known
-from .running import run_all, run_scenario
+from .running import RUN, run_all, run_scenario
 from .servers import our_server
 
 
@@ -27,7 +27,7 @@ def test_ours_answers_as_recorded(tmp_path: pathlib.Path, workloads: bool) -> No
         results = run_all(
             scenarios,
             recording.answers,
-            lambda scenario: run_scenario(ours, scenario, 'r'),
+            lambda scenario: run_scenario(ours, scenario, RUN),
             load_deliberate(),
         )
     known = load_known()

@@ -277,10 +277,10 @@ mod tests {
     #[test]
     fn documents_look_as_go_writes_them() {
         for (value, expected) in [
-            (json!({"b": 1, "a": {"x": [], "y": {}}}), "a:\n  x: []\n  y: {}\nb: 1\n"),
+            (json!({"b": 1, "a": {"x": [], "y": {}}}), "a:\n  x: []\n  \"y\": {}\nb: 1\n"),
             (json!({"l": [{"b": 1, "a": 2}, "x", [1, 2]]}), "l:\n- a: 2\n  b: 1\n- x\n- - 1\n  - 2\n"),
             (json!({"t": "2024-01-01T00:00:00Z"}), "t: \"2024-01-01T00:00:00Z\"\n"),
-            (json!({"v": "1", "w": "yes", "n": null, "e": ""}), "e: \"\"\nn: null\nv: \"1\"\nw: \"yes\"\n"),
+            (json!({"v": "1", "w": "yes", "n": null, "e": ""}), "e: \"\"\n\"n\": null\nv: \"1\"\nw: \"yes\"\n"),
             (json!({"m": "a: b", "k": "k:{\"x\":1}"}), "k: k:{\"x\":1}\nm: 'a: b'\n"),
             (json!({"l": "a\nb\n", "s": "a\nb"}), "l: |\n  a\n  b\ns: |-\n  a\n  b\n"),
             (json!({".": {}, "f:a": {}, "f:10": 1, "f:9": 1}), ".: {}\nf:9: 1\nf:10: 1\nf:a: {}\n"),
