@@ -41,7 +41,9 @@ pub fn new_object(
     admission: Option<&Admission<'_>>,
     attempt: usize,
 ) -> Result<Value, Refusal> {
-    let Some(admission) = admission else { return settled_object(state, resource, namespace, value, writer) };
+    let Some(admission) = admission.filter(|admission| admission.is_needed()) else {
+        return settled_object(state, resource, namespace, value, writer);
+    };
     let recorded = admission.once("create/recorded", || recorded_object(state, resource, namespace, value, writer))?;
     let mutated = admission.mutate("create", recorded, None)?;
     let key = format!("create/{attempt}");
@@ -135,7 +137,9 @@ pub fn new_state(
     writer: Option<&Writer>,
     admission: Option<&Admission<'_>>,
 ) -> Result<Value, Refusal> {
-    let Some(admission) = admission else { return settled_state(state, resource, part, old, value, writer) };
+    let Some(admission) = admission.filter(|admission| admission.is_needed()) else {
+        return settled_state(state, resource, part, old, value, writer);
+    };
     let basis = format!("update/{}", old["metadata"]["resourceVersion"].as_str().unwrap_or_default());
     let recorded = admission.once(&format!("{basis}/recorded"), || {
         let name = old["metadata"]["name"].as_str().unwrap_or_default();

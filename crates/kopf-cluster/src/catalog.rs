@@ -12,6 +12,7 @@ use crate::capture;
 use crate::crd::CustomVersion;
 use crate::names::NameRule;
 use crate::schema::Schema;
+use crate::webhooks::ConversionWebhook;
 
 /// One resource in one version of its group.
 #[derive(Debug)]
@@ -94,6 +95,11 @@ impl ResourceType {
             Origin::BuiltIn => None,
             Origin::Custom(version) => Some(version),
         }
+    }
+
+    /// The webhook that converts its objects between versions, if there is one.
+    pub fn conversion(&self) -> Option<&ConversionWebhook> {
+        self.custom()?.conversion.as_ref()
     }
 
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {

@@ -1,9 +1,9 @@
 //! The few built-in kinds that are shown under two APIs with different fields.
 //!
-//! Custom resources with several versions need nothing here: without a conversion webhook, only
-//! their `apiVersion` differs.
+//! Custom resources with several versions need little here: without a conversion webhook, only
+//! their `apiVersion` differs; with one, `webhooks/conversion.rs` does it.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::catalog::ResourceType;
 
@@ -32,6 +32,16 @@ pub fn from_storage(resource: &ResourceType, value: &mut Value) {
 
 /// From the shape of the resource to that of the store.
 pub fn to_storage(resource: &ResourceType, value: &mut Value) {
+    match resource.custom() {
+        // What a webhook converts is in the right version already, whichever that is.
+        Some(custom) if custom.conversion.is_some() => {}
+        Some(custom) => value["apiVersion"] = json!(format!("{}/{}", resource.group, custom.storage_version)),
+        None => {
+            if let Value::Object(fields) = value {
+                fields.shift_remove("apiVersion");
+            }
+        }
+    }
     if is_needed(resource) {
         rename(value, |name| EVENT_FIELDS.iter().find(|(_, other)| *other == name).map(|(core, _)| *core));
     }

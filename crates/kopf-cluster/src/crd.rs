@@ -13,6 +13,7 @@ use crate::catalog::{Origin, ResourceType, Subresource, TypeFacts, definitions};
 use crate::clock::timestamp;
 use crate::jsonpath::JsonPath;
 use crate::schema::{FieldError, Schema};
+use crate::webhooks::ConversionWebhook;
 
 /// What keeps a deleted CRD until its objects are gone.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -25,6 +26,12 @@ pub struct CustomVersion {
     pub columns: Vec<PrinterColumn>,
     pub selectable_fields: Vec<String>,
     pub scale: Option<ScalePaths>,
+    /// The version in which its objects are stored.
+    pub storage_version: String,
+    /// What converts them; None if the versions differ in their names only.
+    pub conversion: Option<ConversionWebhook>,
+    /// What clients of this version are warned of.
+    pub deprecation: Option<String>,
     /// Whether nothing can be created any more, since the CRD is going away.
     pub terminating: bool,
     /// Whether it is kept with everything that is not in the schema.
@@ -241,6 +248,12 @@ fn resource_type(crd: &Value, version: &Value) -> ResourceType {
             spec_replicas: text(&scale["specReplicasPath"]),
             status_replicas: text(&scale["statusReplicasPath"]),
             label_selector: scale["labelSelectorPath"].as_str().map(str::to_owned),
+        }),
+        storage_version: storage_version(spec).unwrap_or_default(),
+        conversion: ConversionWebhook::parse(&spec["conversion"]),
+        deprecation: (version["deprecated"] == true).then(|| match version["deprecationWarning"].as_str() {
+            Some(warning) => warning.to_owned(),
+            None => format!("{group}/{version_name} {kind} is deprecated"),
         }),
         terminating: crd["metadata"].get("deletionTimestamp").is_some(),
         preserve_unknown_fields: spec["preserveUnknownFields"] == true,

@@ -134,6 +134,11 @@ impl ClusterService {
                 let answer = answered.unwrap_or_else(|_| Err(Refusal::internal("the handler of the request panicked")));
                 let mut answer = answer.unwrap_or_else(Answer::from);
                 answer.warnings.extend(request.replay.take_warnings());
+                if let Ok(Route::Objects(route)) = route
+                    && let Some(warning) = route.resource.custom().and_then(|custom| custom.deprecation.clone())
+                {
+                    answer.warnings.insert(0, warning);
+                }
                 return answer;
             }
             let asked = pending.into_iter().map(|(key, call)| async move {

@@ -129,7 +129,7 @@ impl Renderer<'_> {
         text.extend_from_slice(b",\"apiVersion\":");
         text.extend(to_bytes(&json!(self.resource.api_version())));
         text.push(b',');
-        text.extend_from_slice(stored.raw.get(1..).unwrap_or(b"}"));
+        text.extend_from_slice(stored.fields_text());
         text
     }
 
@@ -171,11 +171,15 @@ impl Renderer<'_> {
     }
 }
 
-/// An object as data, with its type, in the version of the resource.
+/// An object as data, with its type, in the version of the resource; what only a webhook could
+/// convert stays in the version in which it is stored.
 pub fn decode(resource: &ResourceType, stored: &Stored) -> Value {
     let mut value = stored.decode();
     convert::from_storage(resource, &mut value);
     put_type(&mut value, resource);
+    if let Some(version) = stored.api_version().filter(|_| resource.conversion().is_some()) {
+        value["apiVersion"] = json!(version);
+    }
     value
 }
 

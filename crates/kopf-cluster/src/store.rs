@@ -22,6 +22,9 @@ pub struct Place {
     pub name: Arc<str>,
 }
 
+/// How the text of an object begins that tells its version.
+const API_VERSION: &[u8] = b"{\"apiVersion\":\"";
+
 /// One version of an object. It never changes; readers share it.
 #[derive(Debug)]
 pub struct Stored {
@@ -32,7 +35,7 @@ pub struct Stored {
     owners: Box<[Box<str>]>,
     /// For label selectors, so that they need not decode the object.
     labels: Box<[(Box<str>, Box<str>)]>,
-    /// The object as JSON without `apiVersion` and `kind`, which depend on who asks.
+    /// The object as JSON without `kind`, and without `apiVersion` for built-in kinds.
     pub raw: Bytes,
 }
 
@@ -351,8 +354,11 @@ impl Stored {
         let mut labels = Vec::new();
         let mut owners = Vec::new();
         if let Value::Object(fields) = &mut value {
-            fields.shift_remove("apiVersion");
             fields.shift_remove("kind");
+            // In which version it is stored is told first, where it is found without decoding.
+            if let Some(api_version) = fields.shift_remove("apiVersion") {
+                fields.shift_insert(0, "apiVersion".into(), api_version);
+            }
             let metadata = fields.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
             if let Value::Object(metadata) = metadata {
                 metadata.insert("resourceVersion".into(), Value::String(version.to_string()));
@@ -400,7 +406,28 @@ impl Stored {
         self.labels.iter().find(|(name, _)| &**name == key).map(|(_, value)| &**value)
     }
 
-    /// The object as data, still without `apiVersion` and `kind`.
+    /// The same object with other content: in another version of its resource.
+    pub fn with_value(&self, value: Value) -> Self {
+        Self::new(self.place.clone(), self.version, value)
+    }
+
+    /// The version in which it is stored; built-in kinds do not tell.
+    pub fn api_version(&self) -> Option<&str> {
+        let rest = self.raw.strip_prefix(API_VERSION)?;
+        let end = rest.iter().position(|byte| *byte == b'"')?;
+        std::str::from_utf8(&rest[..end]).ok()
+    }
+
+    /// The text of all its fields but `apiVersion`, and of the end of the object.
+    pub fn fields_text(&self) -> &[u8] {
+        match self.api_version() {
+            // After the closing quote comes a comma, since there is always some metadata.
+            Some(version) => self.raw.get(API_VERSION.len() + version.len() + 2..).unwrap_or(b"}"),
+            None => self.raw.get(1..).unwrap_or(b"}"),
+        }
+    }
+
+    /// The object as data, still without `kind`.
     pub fn decode(&self) -> Value {
         serde_json::from_slice(&self.raw).unwrap_or_default()
     }

@@ -22,6 +22,7 @@ use crate::render::{Renderer, error_event};
 use crate::state::State;
 use crate::status::Refusal;
 use crate::store::{Change, Event, StoreError, Stored};
+use crate::webhooks::convert_stored;
 
 /// How many events are read from the history at once.
 const PORTION: usize = 100;
@@ -184,6 +185,10 @@ impl Watch {
                         self.phase = Phase::InitialDone;
                         continue;
                     }
+                    let portion = match self.converted(portion).await {
+                        Ok(portion) => portion,
+                        Err(line) => return Some(line),
+                    };
                     let mut lines = Vec::new();
                     for stored in portion {
                         lines.extend(self.line("ADDED", &stored, stored.version));
@@ -216,6 +221,10 @@ impl Watch {
                 self.phase = Phase::Over;
                 return Some(error_event(&too_old(error).to_value()).into());
             }
+        };
+        let events = match self.converted_events(events).await {
+            Ok(events) => events,
+            Err(line) => return Some(line),
         };
         let lines: Vec<u8> = events.iter().flat_map(|event| self.event(event)).collect();
         self.position = match events.last() {
@@ -258,6 +267,33 @@ impl Watch {
                 Some(self.renderer().bookmark(self.position, false).into())
             }
         }
+    }
+
+    /// Objects in the version of the watch; or the line that ends it, if they cannot be converted.
+    async fn converted(&mut self, objects: Vec<Arc<Stored>>) -> Result<Vec<Arc<Stored>>, Bytes> {
+        if self.request.resource.conversion().is_none() {
+            return Ok(objects);
+        }
+        let converted = convert_stored(&self.state, &self.request.resource, &objects).await;
+        converted.map_err(|refusal| {
+            self.phase = Phase::Over;
+            error_event(&refusal.to_value()).into()
+        })
+    }
+
+    /// The same for events, with what was there before.
+    async fn converted_events(&mut self, events: Vec<Arc<Event>>) -> Result<Vec<Arc<Event>>, Bytes> {
+        if self.request.resource.conversion().is_none() {
+            return Ok(events);
+        }
+        let states = events.iter().flat_map(|event| event.previous.iter().chain([&event.object])).cloned().collect();
+        let mut states = self.converted(states).await?.into_iter();
+        let convert = |event: Arc<Event>| {
+            let previous = event.previous.as_ref().and_then(|_| states.next());
+            let object = states.next().unwrap_or_else(|| Arc::clone(&event.object));
+            Arc::new(Event { change: event.change, object, previous })
+        };
+        Ok(events.into_iter().map(convert).collect())
     }
 
     /// The line of an event, or nothing if it is not for this watch.

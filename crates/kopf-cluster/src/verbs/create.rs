@@ -16,7 +16,7 @@ use crate::request::{Answer, Request};
 use crate::routes::ObjectRoute;
 use crate::state::State;
 use crate::status::Refusal;
-use crate::store::{Place, StoreError, Write};
+use crate::store::{Place, StoreError, Stored, Write};
 use crate::webhooks::Admission;
 
 /// How often another generated name is tried if the first one is taken.
@@ -42,7 +42,7 @@ pub fn create(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
         value,
         options.dry_run,
         Some(&Writer::of(request, &options, None)),
-        Admission::of(state, &webhooks, request, route, options.dry_run).as_ref(),
+        Some(&Admission::of(state, &webhooks, request, route, options.dry_run)),
     )
     .map_err(|refusal| refusal.with_warnings(&warnings))?;
     let renderer = Renderer { resource, form, now: state.now() };
@@ -84,7 +84,11 @@ pub fn create_admitted(
     let mut tries = 0;
     loop {
         tries += 1;
-        let mut object = admit::new_object(state, resource, namespace, value.clone(), writer, admission, tries)?;
+        let make = || admit::new_object(state, resource, namespace, value.clone(), writer, admission, tries);
+        let mut object = match admission.filter(|_| resource.conversion().is_some()) {
+            Some(admission) => admission.once(&format!("made/{tries}"), make)?,
+            None => make()?,
+        };
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let place = Place::new(namespace.unwrap_or_default(), &name);
         if dry_run {
@@ -93,10 +97,16 @@ pub fn create_admitted(
                 None => Ok(object),
             };
         }
+        let converted =
+            admission.map(|admission| admission.stored_form(&format!("made/{tries}"), &object)).transpose()?;
+        let shown = converted.flatten().map(|(stored, shown)| {
+            object = stored;
+            shown
+        });
         convert::to_storage(resource, &mut object);
         match state.apply(resource, Write::Create { place, value: object }) {
             Ok(event) => {
-                let created = decode(resource, &event.object);
+                let created = written(resource, &event.object, shown);
                 kinds::after_create(state, resource, &created);
                 return Ok(created);
             }
@@ -104,6 +114,17 @@ pub fn create_admitted(
             Err(StoreError::Exists) => return Err(Refusal::already_exists(resource, &name)),
             Err(error) => return Err(Refusal::internal(error.to_string())),
         }
+    }
+}
+
+/// An object as it is shown after it was written.
+pub fn written(resource: &ResourceType, stored: &Stored, shown: Option<Value>) -> Value {
+    match shown {
+        Some(mut shown) => {
+            shown["metadata"]["resourceVersion"] = json!(stored.version.to_string());
+            shown
+        }
+        None => decode(resource, stored),
     }
 }
 

@@ -73,8 +73,8 @@ pub fn delete(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     let webhooks = state.webhooks();
     let told = options.told();
     let admission = Admission::of(state, &webhooks, request, route, options.dry_run);
-    let admission = admission.map(|admission| admission.with_delete_options(&told));
-    match delete_admitted(state, resource, &place, &options, admission.as_ref())? {
+    let admission = admission.with_delete_options(&told);
+    match delete_admitted(state, resource, &place, &options, Some(&admission))? {
         Deleted::Gone(object) if !kinds::shows_deleted(resource) => {
             let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
             Ok(Answer::json(200, &deleted(resource, name, uid)))
@@ -100,10 +100,8 @@ pub fn delete_collection(state: &Arc<State>, request: &Request, route: &ObjectRo
     let webhooks = state.webhooks();
     let told = delete_options.told();
     let admission = Admission::of(state, &webhooks, request, route, delete_options.dry_run);
-    let refused = match admission.map(|admission| admission.with_delete_options(&told)) {
-        Some(admission) => admit_deletions(resource, &objects, &admission)?,
-        None => None,
-    };
+    let shown = admission.shown_all(&objects)?;
+    let refused = admit_deletions(resource, &shown, &admission.with_delete_options(&told))?;
     let admitted = refused.as_ref().map_or(objects.len(), |(position, _)| *position);
     for stored in &objects[..admitted] {
         match delete_object(state, resource, &stored.place, &delete_options) {
@@ -116,7 +114,7 @@ pub fn delete_collection(state: &Arc<State>, request: &Request, route: &ObjectRo
         return Err(refusal);
     }
     let renderer = Renderer { resource, form, now: state.now() };
-    Ok(Answer::bytes(200, renderer.list(&objects, &ListMeta { version, ..ListMeta::default() })))
+    Ok(Answer::bytes(200, renderer.list(&shown, &ListMeta { version, ..ListMeta::default() })))
 }
 
 /// Asks the webhooks about all objects before the first one is deleted; tells the first one that
@@ -126,6 +124,9 @@ fn admit_deletions(
     objects: &[Arc<Stored>],
     admission: &Admission<'_>,
 ) -> Result<Option<(usize, Refusal)>, Refusal> {
+    if !admission.is_needed() {
+        return Ok(None);
+    }
     let decided: Vec<_> = objects
         .iter()
         .map(|stored| admission.delete(&basis_of(&stored.place, stored.version), &decode(resource, stored)))
@@ -173,8 +174,12 @@ fn delete_admitted(
         let marked = mark(state, resource, &old, options);
         let held = is_held(resource, &marked);
         // Nobody is asked again about what is being deleted already.
-        if let Some(admission) = admission.filter(|_| !held || marked != old) {
-            admission.delete(&basis_of(place, stored.version), &old)?;
+        let shown = match admission {
+            Some(admission) => admission.shown(&stored)?,
+            None => Arc::clone(&stored),
+        };
+        if let Some(admission) = admission.filter(|admission| admission.is_needed() && (!held || marked != old)) {
+            admission.delete(&basis_of(place, stored.version), &decode(resource, &shown))?;
         }
         if options.dry_run {
             return Ok(if held { Deleted::Marked(marked) } else { Deleted::Gone(marked) });
@@ -195,7 +200,9 @@ fn delete_admitted(
             Ok(event) => {
                 let object = decode(resource, &event.object);
                 kinds::after_mark(state, resource, &object);
-                return Ok(Deleted::Marked(object));
+                let mut answer = decode(resource, &shown);
+                answer["metadata"] = object["metadata"].clone();
+                return Ok(Deleted::Marked(if resource.conversion().is_some() { answer } else { object }));
             }
             Err(StoreError::Conflict { .. }) => {}
             Err(StoreError::Missing) => return Err(Refusal::not_found(resource, &place.name)),

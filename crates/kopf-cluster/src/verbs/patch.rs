@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::create::create_admitted;
-use super::update::write_if_unchanged;
+use super::update::write_admitted;
 use crate::admit::{self, Part};
 use crate::catalog::ResourceType;
 use crate::go_types;
@@ -42,13 +42,13 @@ pub fn patch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Resu
     let writer = Writer::of(request, &options, route.subresource.as_deref());
     let webhooks = state.webhooks();
     let admission = Admission::of(state, &webhooks, request, route, options.dry_run);
-    let admission = admission.as_ref();
+    let admission = Some(&admission);
     if request.media_type() == "application/apply-patch+yaml" {
         return apply(state, request, route, &options, &writer, admission);
     }
     let patch = Patch::read(request, resource)?;
     let mut warnings = Vec::new();
-    let written = write_if_unchanged(state, resource, &place, options.dry_run, |old| {
+    let written = write_admitted(state, resource, &place, options.dry_run, admission, |old| {
         let mut patched = patch.apply(resource, old)?;
         if resource.custom().is_none() {
             let text = |field: &str| patched.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -116,7 +116,7 @@ fn apply(
         let created = create_admitted(state, resource, namespace, applied, options.dry_run, None, admission)?;
         return Ok(Answer::bytes(201, renderer.value(created).into()).with_warnings(warnings));
     }
-    let written = write_if_unchanged(state, resource, &place, options.dry_run, |old| {
+    let written = write_admitted(state, resource, &place, options.dry_run, admission, |old| {
         let applied = apply_configuration(state, resource, writer, Some(old), &configuration, options.force)?;
         admit::new_state(state, resource, part, old, applied, None, admission)
     })?;

@@ -18,6 +18,7 @@ use crate::state::State;
 use crate::status::Refusal;
 use crate::store::{Place, StoreError, Stored};
 use crate::watch::{self, Start, WatchRequest};
+use crate::webhooks::Converter;
 
 /// One object.
 pub fn get(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
@@ -28,7 +29,9 @@ pub fn get(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result
     let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
     let stored = state.get(&route.resource, &place).ok_or_else(|| Refusal::not_found(&route.resource, name))?;
     let renderer = Renderer { resource: &route.resource, form, now: state.now() };
-    Ok(Answer::bytes(200, renderer.object(&stored).into()))
+    let shown = converted(state, request, route, &[stored])?;
+    let shown = shown.first().ok_or_else(|| Refusal::not_found(&route.resource, name))?;
+    Ok(Answer::bytes(200, renderer.object(shown).into()))
 }
 
 /// Objects of a namespace, or of all.
@@ -38,7 +41,8 @@ pub fn list(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Resul
     fields::check(&route.resource, &options.selectors)?;
     let page = page(state, route, &options)?;
     let renderer = Renderer { resource: &route.resource, form, now: state.now() };
-    Ok(Answer::bytes(200, renderer.list(&page.objects, &page.meta)))
+    let objects = converted(state, request, route, &page.objects)?;
+    Ok(Answer::bytes(200, renderer.list(&objects, &page.meta)))
 }
 
 /// What happens to the objects of a namespace, or of all.
@@ -73,6 +77,16 @@ pub fn watch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Resu
             Ok(Answer::stream(futures::stream::once(async move { Ok(line) })))
         }
     }
+}
+
+/// Stored objects in the version of the request.
+fn converted(
+    state: &State,
+    request: &Request,
+    route: &ObjectRoute,
+    objects: &[Arc<Stored>],
+) -> Result<Vec<Arc<Stored>>, Refusal> {
+    Converter { state, replay: &request.replay }.stored(&route.resource, objects)
 }
 
 /// A part of a list.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::patch::Patch;
-use super::update::write_if_unchanged;
+use super::update::write_admitted;
 use crate::admit::{self, Part};
 use crate::catalog::ResourceType;
 use crate::jsonpath::JsonPath;
@@ -25,7 +25,9 @@ pub fn scale(state: &Arc<State>, request: &Request, route: &ObjectRoute, verb: &
     let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
     if verb == "get" {
         let stored = state.get(resource, &place).ok_or_else(|| Refusal::not_found(resource, name))?;
-        return Ok(Answer::json(200, &scale_of(resource, &decode(resource, &stored))?));
+        let webhooks = state.webhooks();
+        let shown = Admission::of(state, &webhooks, request, route, false).shown(&stored)?;
+        return Ok(Answer::json(200, &scale_of(resource, &decode(resource, &shown))?));
     }
     let kind = if verb == "update" { "UpdateOptions" } else { "PatchOptions" };
     let options = WriteOptions::parse(&request.query, kind)?;
@@ -41,13 +43,13 @@ pub fn scale(state: &Arc<State>, request: &Request, route: &ObjectRoute, verb: &
     };
     let webhooks = state.webhooks();
     let admission = Admission::of(state, &webhooks, request, route, options.dry_run);
-    let written = write_if_unchanged(state, resource, &place, options.dry_run, |old| {
+    let written = write_admitted(state, resource, &place, options.dry_run, Some(&admission), |old| {
         let mut wanted = replace(old)?;
         let version = wanted["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         if !version.is_empty() && old["metadata"]["resourceVersion"] != version {
             return Err(Refusal::modified(resource, name));
         }
-        if let Some(admission) = &admission {
+        if admission.is_needed() {
             let current = scale_of(resource, old).unwrap_or_else(|_| bare(old));
             let basis = format!("scale/{}", current["metadata"]["resourceVersion"].as_str().unwrap_or_default());
             wanted = admission.mutate(&basis, wanted, Some(&current))?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::create::create_admitted;
+use super::create::{create_admitted, written};
 use super::delete::{Removal, remove_if_released};
 use crate::admit::{self, Part};
 use crate::catalog::ResourceType;
@@ -35,7 +35,7 @@ pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     let writer = Writer::of(request, &options, route.subresource.as_deref());
     let webhooks = state.webhooks();
     let admission = Admission::of(state, &webhooks, request, route, options.dry_run);
-    let admission = admission.as_ref();
+    let admission = Some(&admission);
     if part == Part::Main && creates_on_update(resource) && state.get(resource, &place).is_none() {
         value["metadata"]["name"] = json!(name);
         if let Some(metadata) = value["metadata"].as_object_mut() {
@@ -45,7 +45,7 @@ pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
         let created = create_admitted(state, resource, namespace, value, options.dry_run, Some(&writer), admission)?;
         return Ok(Answer::bytes(201, renderer.value(created).into()).with_warnings(warnings));
     }
-    let written = write_if_unchanged(state, resource, &place, options.dry_run, |old| {
+    let written = write_admitted(state, resource, &place, options.dry_run, admission, |old| {
         let next = admit::new_state(state, resource, part, old, value.clone(), Some(&writer), admission)?;
         require_version(resource, name, &value)?;
         Ok(next)
@@ -54,7 +54,8 @@ pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     Ok(Answer::bytes(200, renderer.value(written).into()).with_warnings(warnings))
 }
 
-/// Changes an object: decides on its current state, and writes if it is still current.
+/// Changes an object for the system itself: decides on its current state, and writes if it is
+/// still current.
 ///
 /// Whoever loses a race decides again on the newer state. Nothing is written, and no version
 /// is spent, if the new state is the old one.
@@ -63,25 +64,45 @@ pub fn write_if_unchanged(
     resource: &Arc<ResourceType>,
     place: &Place,
     dry_run: bool,
+    decide: impl FnMut(&Value) -> Result<Value, Refusal>,
+) -> Result<Value, Refusal> {
+    write_admitted(state, resource, place, dry_run, None, decide)
+}
+
+/// The same for a request, in whose version the object is decided on.
+pub fn write_admitted(
+    state: &Arc<State>,
+    resource: &Arc<ResourceType>,
+    place: &Place,
+    dry_run: bool,
+    admission: Option<&Admission<'_>>,
     mut decide: impl FnMut(&Value) -> Result<Value, Refusal>,
 ) -> Result<Value, Refusal> {
     loop {
         let stored = state.get(resource, place).ok_or_else(|| Refusal::not_found(resource, &place.name))?;
-        let old = decode(resource, &stored);
+        let old = match admission {
+            Some(admission) => decode(resource, &*admission.shown(&stored)?),
+            None => decode(resource, &stored),
+        };
         let next = decide(&old)?;
         if next == old || dry_run {
             return Ok(next);
         }
-        match remove_if_released(state, resource, place, stored.version, &next)? {
+        let key = format!("written/{}", stored.version);
+        let converted = admission.map(|admission| admission.stored_form(&key, &next)).transpose()?;
+        let (mut value, shown) = match converted.flatten() {
+            Some((stored, shown)) => (stored, Some(shown)),
+            None => (next, None),
+        };
+        match remove_if_released(state, resource, place, stored.version, &value)? {
             Removal::Kept => {}
             Removal::Raced => continue,
-            Removal::Removed(_) => return Ok(next),
+            Removal::Removed(_) => return Ok(shown.unwrap_or(value)),
         }
-        let mut value = next;
         convert::to_storage(resource, &mut value);
         match state.apply(resource, Write::Update { place: place.clone(), value, expected: stored.version }) {
             Ok(event) => {
-                let changed = decode(resource, &event.object);
+                let changed = written(resource, &event.object, shown);
                 kinds::after_update(state, resource, &changed);
                 return Ok(changed);
             }

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::client::Call;
 use super::conditions::{self, Seen};
 use super::configuration::{Webhook, Webhooks};
+use super::conversion::Converter;
 use super::matching::Subject;
 use super::replay::Replay;
 use super::review::{self, Decision, Role};
@@ -22,7 +23,7 @@ use crate::request::Request;
 use crate::routes::ObjectRoute;
 use crate::state::State;
 use crate::status::Refusal;
-use crate::store::Place;
+use crate::store::{Place, Stored};
 
 /// One request on its way through the webhooks.
 #[derive(Clone, Copy)]
@@ -55,17 +56,15 @@ struct Objects<'a> {
 }
 
 impl<'a> Admission<'a> {
-    /// The admission of a request; None if nobody is to be asked about it.
+    /// The admission of a request.
     pub fn of(
         state: &'a State,
         webhooks: &'a Webhooks,
         request: &'a Request,
         route: &'a ObjectRoute,
         dry_run: bool,
-    ) -> Option<Self> {
-        // What configures admission is never subject to it, or nobody could mend it.
-        let is_exempt = route.resource.group == "admissionregistration.k8s.io";
-        (!webhooks.is_empty() && !is_exempt).then(|| Self {
+    ) -> Self {
+        Self {
             state,
             webhooks,
             request,
@@ -75,7 +74,38 @@ impl<'a> Admission<'a> {
             name: route.name.as_deref(),
             dry_run,
             delete_options: None,
-        })
+        }
+    }
+
+    /// Whether anybody may have to be asked.
+    pub fn is_needed(&self) -> bool {
+        // What configures admission is never subject to it, or nobody could mend it.
+        !self.webhooks.is_empty() && self.resource.group != "admissionregistration.k8s.io"
+    }
+
+    /// A stored object in the version of the request.
+    pub fn shown(&self, stored: &Arc<Stored>) -> Result<Arc<Stored>, Refusal> {
+        let mut shown = self.shown_all(std::slice::from_ref(stored))?;
+        Ok(shown.pop().unwrap_or_else(|| Arc::clone(stored)))
+    }
+
+    pub fn shown_all(&self, stored: &[Arc<Stored>]) -> Result<Vec<Arc<Stored>>, Refusal> {
+        self.converter().stored(self.resource, stored)
+    }
+
+    /// An object in the storage version, and as it is shown when it is read again; None if it is
+    /// stored as it is.
+    pub fn stored_form(&self, key: &str, object: &Value) -> Result<Option<(Value, Value)>, Refusal> {
+        let Some(custom) = self.resource.custom().filter(|custom| custom.conversion.is_some()) else { return Ok(None) };
+        let converter = self.converter();
+        let storage = format!("{}/{}", self.resource.group, custom.storage_version);
+        let stored = converter.value(self.resource, &format!("{key}/to"), object, &storage)?;
+        let shown = converter.value(self.resource, &format!("{key}/from"), &stored, &self.resource.api_version())?;
+        Ok(Some((stored, shown)))
+    }
+
+    fn converter(&self) -> Converter<'a> {
+        Converter { state: self.state, replay: &self.request.replay }
     }
 
     pub fn with_delete_options(mut self, options: &'a Value) -> Self {
@@ -141,7 +171,7 @@ impl<'a> Admission<'a> {
                             webhook.name
                         )));
                     };
-                    let patched = self.patched(&invocation, &current, operations)?;
+                    let patched = self.patched(&invocation, &key, &current, operations)?;
                     if patched != current {
                         to_ask_again.append(&mut asked);
                     }
@@ -191,7 +221,16 @@ impl<'a> Admission<'a> {
             return Some(Err(Refusal::bad_request(message)));
         }
         let replay = &self.request.replay;
-        let answered = replay.ask(key, || self.call(webhook, invocation, objects))?;
+        let shown = |object: Option<&Value>, which: &str| match object {
+            Some(object) => self.in_version(&invocation.resource, &format!("{key}/{which}"), object),
+            None => Ok(Value::Null),
+        };
+        let (new, old) = match (shown(objects.new, "new"), shown(objects.old, "old")) {
+            (Ok(new), Ok(old)) => (new, old),
+            (Err(refusal), _) | (_, Err(refusal)) if refusal == Replay::wait() => return None,
+            (Err(refusal), _) | (_, Err(refusal)) => return Some(Err(refusal)),
+        };
+        let answered = replay.ask(key, || self.call(webhook, invocation, objects, new, old))?;
         Some(match review::read(&webhook.name, &webhook.review_version, role, &answered) {
             Ok(verdict) => {
                 for warning in verdict.warnings {
@@ -208,15 +247,11 @@ impl<'a> Admission<'a> {
         })
     }
 
-    fn call(&self, webhook: &Webhook, invocation: &Invocation, objects: Objects<'_>) -> Call {
+    fn call(&self, webhook: &Webhook, invocation: &Invocation, objects: Objects<'_>, new: Value, old: Value) -> Call {
         let uid = self.state.randomness().uid();
         let mut request = self.request_of(&uid, invocation, objects);
-        let shown = |object: Option<&Value>| match object {
-            Some(object) => self.in_version(&invocation.resource, object.clone()),
-            None => Value::Null,
-        };
-        request["object"] = shown(objects.new);
-        request["oldObject"] = shown(objects.old);
+        request["object"] = new;
+        request["oldObject"] = old;
         let body = json!({"kind": "AdmissionReview",
             "apiVersion": format!("admission.k8s.io/{}", webhook.review_version), "request": request});
         Call { target: Arc::clone(&webhook.target), timeout: webhook.timeout, uid, body }
@@ -355,8 +390,14 @@ impl<'a> Admission<'a> {
     }
 
     /// An object as the patch of a webhook leaves it.
-    fn patched(&self, invocation: &Invocation, current: &Value, operations: Vec<Value>) -> Result<Value, Refusal> {
-        let shown = self.in_version(&invocation.resource, current.clone());
+    fn patched(
+        &self,
+        invocation: &Invocation,
+        key: &str,
+        current: &Value,
+        operations: Vec<Value>,
+    ) -> Result<Value, Refusal> {
+        let shown = self.in_version(&invocation.resource, &format!("{key}/new"), current)?;
         let patched = apply_json_patch(&shown, &Value::Array(operations)).map_err(|error| match error {
             JsonPatchError::Inapplicable(reason) => Refusal::internal(reason),
             other => Refusal::internal(other.to_string()),
@@ -383,16 +424,16 @@ impl<'a> Admission<'a> {
             }
             admit::complete_mutated(&invocation.resource, &mut patched);
         }
-        Ok(self.in_version(self.resource, patched))
+        self.in_version(self.resource, &format!("{key}/back"), &patched)
     }
 
     /// An object in another version of its resource.
-    fn in_version(&self, resource: &ResourceType, mut object: Value) -> Value {
+    fn in_version(&self, resource: &ResourceType, key: &str, object: &Value) -> Result<Value, Refusal> {
         // Parts of other kinds are the same in all versions.
-        if object["kind"] == resource.kind.as_str() || self.subresource.is_empty() {
-            object["apiVersion"] = json!(resource.api_version());
+        match object["kind"] == resource.kind.as_str() || self.subresource.is_empty() {
+            true => self.converter().value(resource, key, object, &resource.api_version()),
+            false => Ok(object.clone()),
         }
-        object
     }
 
     /// Webhooks may not make another object of it.

@@ -13,7 +13,11 @@ mod review;
 mod replay;
 mod client;
 
+// The versions of custom resources.
+mod conversion;
+
 pub use admission::Admission;
 pub use client::fetch;
 pub use configuration::Webhooks;
+pub use conversion::{ConversionWebhook, Converter, convert_stored};
 pub use replay::{Answered, Replay};

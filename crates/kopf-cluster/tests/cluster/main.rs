@@ -10,4 +10,5 @@ mod faults;
 mod workloads;
 mod hook;
 mod webhooks;
+mod conversion;
 mod bad_input;
