@@ -15,7 +15,7 @@ use crate::schema::FieldError;
 use crate::state::State;
 use crate::status::Refusal;
 use crate::webhooks::Admission;
-use crate::{defaults, kinds, names};
+use crate::{defaults, go_types, kinds, names, rules};
 
 pub use decode::{
     check_fields, check_type, decode, decode_options, from_yaml, internal_package, type_problem, unknown_fields,
@@ -207,9 +207,10 @@ fn settled_state(
             Part::Status => schema.validate_status(&value, Some(old)),
         });
     }
-    if part == Part::Main {
-        errors.extend(kinds::check(resource, &value, Some(old)));
-    }
+    errors.extend(match part {
+        Part::Main => kinds::check(resource, &value, Some(old)),
+        Part::Status => rules::check_status(resource, &value, old),
+    });
     refuse_if_any(resource, &value, errors)?;
     if resource.counts_generations() && part == Part::Main && has_new_generation(resource, old, &value) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or_default();
@@ -280,6 +281,7 @@ fn complete(resource: &ResourceType, value: &mut Value) {
             if let Some(schema) = resource.schema() {
                 schema.prune(value);
             }
+            go_types::settle_quantities(resource, value);
             defaults::fill_in(resource, value);
             kinds::complete(resource, value);
         }

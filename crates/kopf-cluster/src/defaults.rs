@@ -20,6 +20,21 @@ const POD: &[(&str, &str)] = &[
     ("volumes[].projected.defaultMode", "420"),
     ("volumes[].downwardAPI.defaultMode", "420"),
     ("volumes[].hostPath.type", "\"\""),
+    ("volumes[].downwardAPI.items[].fieldRef.apiVersion", "\"v1\""),
+    ("volumes[].downwardAPI.items[].resourceFieldRef.divisor", "\"0\""),
+    ("volumes[].projected.sources[].downwardAPI.items[].fieldRef.apiVersion", "\"v1\""),
+    ("volumes[].projected.sources[].serviceAccountToken.expirationSeconds", "3600"),
+    ("volumes[].ephemeral.volumeClaimTemplate.spec.volumeMode", "\"Filesystem\""),
+    ("volumes[].iscsi.iscsiInterface", "\"default\""),
+    ("volumes[].rbd.pool", "\"rbd\""),
+    ("volumes[].rbd.user", "\"admin\""),
+    ("volumes[].rbd.keyring", "\"/etc/ceph/keyring\""),
+    ("volumes[].azureDisk.cachingMode", "\"ReadWrite\""),
+    ("volumes[].azureDisk.kind", "\"Shared\""),
+    ("volumes[].azureDisk.fsType", "\"ext4\""),
+    ("volumes[].azureDisk.readOnly", "false"),
+    ("volumes[].scaleIO.storageMode", "\"ThinProvisioned\""),
+    ("volumes[].scaleIO.fsType", "\"xfs\""),
 ];
 
 /// Paths below each container.
@@ -33,17 +48,28 @@ const CONTAINER: &[(&str, &str)] = &[
     ("livenessProbe.periodSeconds", "10"),
     ("livenessProbe.successThreshold", "1"),
     ("livenessProbe.failureThreshold", "3"),
+    ("livenessProbe.httpGet.path", "\"/\""),
     ("livenessProbe.httpGet.scheme", "\"HTTP\""),
+    ("livenessProbe.grpc.service", "\"\""),
     ("readinessProbe.timeoutSeconds", "1"),
     ("readinessProbe.periodSeconds", "10"),
     ("readinessProbe.successThreshold", "1"),
     ("readinessProbe.failureThreshold", "3"),
+    ("readinessProbe.httpGet.path", "\"/\""),
     ("readinessProbe.httpGet.scheme", "\"HTTP\""),
+    ("readinessProbe.grpc.service", "\"\""),
+    ("lifecycle.postStart.httpGet.path", "\"/\""),
+    ("lifecycle.postStart.httpGet.scheme", "\"HTTP\""),
+    ("lifecycle.preStop.httpGet.path", "\"/\""),
+    ("lifecycle.preStop.httpGet.scheme", "\"HTTP\""),
+    ("env[].valueFrom.resourceFieldRef.divisor", "\"0\""),
     ("startupProbe.timeoutSeconds", "1"),
     ("startupProbe.periodSeconds", "10"),
     ("startupProbe.successThreshold", "1"),
     ("startupProbe.failureThreshold", "3"),
+    ("startupProbe.httpGet.path", "\"/\""),
     ("startupProbe.httpGet.scheme", "\"HTTP\""),
+    ("startupProbe.grpc.service", "\"\""),
 ];
 
 /// Paths of whole objects, by `plural.group`.
@@ -222,6 +248,9 @@ pub fn fill_in(resource: &ResourceType, object: &mut Value) {
     };
     if let Some(pod) = pod.filter(|pod| pod.is_object() && resource.custom().is_none()) {
         fill_pod(pod);
+        if name == "pods" {
+            fill_requests(pod);
+        }
     }
     match name.as_str() {
         "deployments.apps" if object["spec"]["strategy"]["type"] == "RollingUpdate" => {
@@ -252,12 +281,40 @@ pub fn fill_in(resource: &ResourceType, object: &mut Value) {
 
 fn fill_pod(pod: &mut Value) {
     fill_all(pod, POD);
+    let on_host = pod["hostNetwork"] == true;
     for list in ["containers", "initContainers"] {
         for container in pod.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
             fill_all(container, CONTAINER);
+            for port in
+                container.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten().filter(|_| on_host)
+            {
+                let same = port.get("containerPort").cloned().unwrap_or_default();
+                put(port, "hostPort", &same);
+            }
             let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
             let policy = if is_latest(image) { "Always" } else { "IfNotPresent" };
             put(container, "imagePullPolicy", &json!(policy));
+        }
+    }
+}
+
+/// What a container of a pod is limited to, it also asks for.
+fn fill_requests(pod: &mut Value) {
+    if pod["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
+        pod["terminationGracePeriodSeconds"] = json!(1);
+    }
+    for list in ["containers", "initContainers"] {
+        for container in pod.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            let limits = container["resources"]["limits"].as_object().cloned().unwrap_or_default();
+            if limits.is_empty() {
+                continue;
+            }
+            if !container["resources"]["requests"].is_object() {
+                container["resources"]["requests"] = json!({});
+            }
+            for (name, amount) in limits {
+                put(&mut container["resources"]["requests"], &name, &amount);
+            }
         }
     }
 }
@@ -314,7 +371,8 @@ fn fill(value: &mut Value, path: &str, default: &Value) {
 fn put(value: &mut Value, field: &str, default: &Value) {
     if let Value::Object(fields) = value {
         let slot = fields.entry(field).or_insert(Value::Null);
-        if slot.is_null() {
+        // Empty texts are as good as missing ones.
+        if slot.is_null() || slot == "" {
             *slot = default.clone();
         }
     }

@@ -6,7 +6,8 @@
 use serde_json::{Map, Value};
 
 use crate::catalog::{ResourceType, definitions};
-use crate::schema::Schema;
+use crate::quantity::{PATTERN_PROBLEM, Quantity};
+use crate::schema::{Schema, go_quote};
 
 /// What cannot be decoded, if anything: `json: cannot unmarshal string into Go struct field …`.
 pub fn misfit(resource: &ResourceType, object: &Value) -> Option<String> {
@@ -15,6 +16,16 @@ pub fn misfit(resource: &ResourceType, object: &Value) -> Option<String> {
     let name = Schema::definition_of_kind(known, &resource.group, &resource.version, &resource.kind)?;
     let walk = Walk { known };
     walk.fields(name, known.get(name)?, "", object)
+}
+
+/// Writes all quantities of an object in their one form: `1024Ki` becomes `1Mi`.
+pub fn settle_quantities(resource: &ResourceType, object: &mut Value) {
+    let Some(document) = definitions(&resource.group, &resource.version) else { return };
+    let Some(known) = document["components"]["schemas"].as_object() else { return };
+    let name = Schema::definition_of_kind(known, &resource.group, &resource.version, &resource.kind);
+    if let Some(schema) = name.and_then(|name| known.get(name)) {
+        Walk { known }.settle(schema, object);
+    }
 }
 
 struct Walk<'a> {
@@ -70,21 +81,48 @@ impl Walk<'_> {
         let schema = self.known.get(name)?;
         let short = name.rsplit('.').next().unwrap_or_default();
         match short {
-            "Quantity"
-            | "IntOrString"
+            "Quantity" => match value {
+                Value::String(_) | Value::Number(_) if Quantity::of(value).is_some() => None,
+                _ => Some(PATTERN_PROBLEM.to_owned()),
+            },
+            "Time" | "MicroTime" => misread_time(short, value),
+            "IntOrString"
             | "RawExtension"
             | "FieldsV1"
             | "JSON"
             | "JSONSchemaPropsOrArray"
             | "JSONSchemaPropsOrBool"
-            | "JSONSchemaPropsOrStringArray"
-            | "Time"
-            | "MicroTime" => None,
+            | "JSONSchemaPropsOrStringArray" => None,
             _ if schema.get("properties").is_some() => match value {
                 Value::Object(_) => self.fields(name, schema, place.path, value),
                 _ => Some(message(value, place, &go_name(name))),
             },
             _ => self.value(schema, place, value),
+        }
+    }
+
+    fn settle(&self, schema: &Value, value: &mut Value) {
+        if let Some(name) = reference(schema) {
+            if name.ends_with(".resource.Quantity") {
+                if let Some(quantity) = Quantity::of(value) {
+                    *value = Value::String(quantity.to_string());
+                }
+            } else if let Some(schema) = self.known.get(name) {
+                self.settle(schema, value);
+            }
+            return;
+        }
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(|item| self.settle(&schema["items"], item)),
+            Value::Object(fields) => {
+                for (name, field) in fields.iter_mut() {
+                    let below = schema["properties"].get(name).or_else(|| schema.get("additionalProperties"));
+                    if let Some(below) = below {
+                        self.settle(below, field);
+                    }
+                }
+            }
+            _ => {}
         }
     }
 
@@ -110,6 +148,28 @@ impl Walk<'_> {
     }
 }
 
+/// What is wrong with the text of a time, if anything.
+fn misread_time(kind: &str, value: &Value) -> Option<String> {
+    let Value::String(text) = value else {
+        return Some(format!("json: cannot unmarshal {} into Go value of type string", json_type(value)));
+    };
+    let layout = if kind == "Time" { "2006-01-02T15:04:05Z07:00" } else { "2006-01-02T15:04:05.000000Z07:00" };
+    let is_time = text.parse::<jiff::Timestamp>().is_ok() && text.contains('T');
+    // Where the text stops fitting the layout: at its first part, as good as always.
+    let quoted = go_quote(text);
+    (!is_time).then(|| format!("parsing time {quoted} as {}: cannot parse {quoted} as \"2006\"", go_quote(layout)))
+}
+
+fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) | Value::Null => "object",
+    }
+}
+
 /// `io.k8s.api.core.v1.PodSpec` is `v1.PodSpec` in Go.
 fn go_name(definition: &str) -> String {
     let mut parts = definition.rsplit('.');
@@ -119,12 +179,8 @@ fn go_name(definition: &str) -> String {
 
 fn message(value: &Value, place: &Place<'_>, expected: &str) -> String {
     let found = match value {
-        Value::Bool(_) => "bool".to_owned(),
         Value::Number(number) if matches!(expected, "int32" | "int64") => format!("number {number}"),
-        Value::Number(_) => "number".to_owned(),
-        Value::String(_) => "string".to_owned(),
-        Value::Array(_) => "array".to_owned(),
-        Value::Object(_) | Value::Null => "object".to_owned(),
+        other => json_type(other).to_owned(),
     };
     format!("json: cannot unmarshal {found} into Go struct field {}.{} of type {expected}", place.owner, place.path)
 }

@@ -20,12 +20,12 @@ use crate::crd;
 use crate::gc;
 use crate::namespaces;
 use crate::ownership::{self, Writer};
+use crate::rules;
 use crate::schema::FieldError;
 use crate::state::{CRDS, State};
 use crate::status::Refusal;
 use crate::store::Place;
 use crate::verbs::{Propagation, write_if_unchanged};
-use crate::workload_checks;
 
 /// What keeps claims and volumes while they are used.
 const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
@@ -58,7 +58,7 @@ pub fn prepare_new(state: &State, resource: &ResourceType, object: &mut Value) -
             }
             crd::prepare(object);
         }
-        "pods" => pods::prepare_new(state, object),
+        "pods" => pods::prepare_new(state, resource, object)?,
         "jobs.batch" => batch::prepare_new(object),
         "nodes" => prepare_node(object),
         "persistentvolumeclaims" => protect(object, PVC_PROTECTION),
@@ -89,9 +89,8 @@ pub fn prepare_change(resource: &ResourceType, old: &Value, object: &mut Value) 
 pub fn check(resource: &ResourceType, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     match resource.qualified().as_str() {
         "customresourcedefinitions.apiextensions.k8s.io" => crd::check(object, old),
-        "configmaps" | "secrets" => check_immutable_data(object, old),
         _ if resource.custom().is_some() => Vec::new(),
-        _ => workload_checks::check(resource, object, old),
+        _ => rules::check(resource, object, old),
     }
 }
 
@@ -287,19 +286,4 @@ fn prepare_node(node: &mut Value) {
             node["status"]["nodeInfo"][fact] = json!("");
         }
     }
-}
-
-fn check_immutable_data(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let Some(old) = old.filter(|old| old["immutable"] == true) else { return Vec::new() };
-    let detail = "field is immutable when `immutable` is set";
-    let mut errors = Vec::new();
-    if object["immutable"] != true {
-        errors.push(FieldError::forbidden("immutable", detail));
-    }
-    for field in ["data", "binaryData"] {
-        if object.get(field) != old.get(field) {
-            errors.push(FieldError::forbidden(field, detail));
-        }
-    }
-    errors
 }

@@ -102,6 +102,12 @@ impl FieldError {
         Self::new(FieldErrorKind::Invalid, field, bad_value, detail)
     }
 
+    /// A value that is quoted already, for those whose fields the server shows in an order of its own.
+    pub fn quoting(kind: FieldErrorKind, field: impl Into<String>, quoted: &str, detail: &str) -> Self {
+        let detail = if detail.is_empty() { quoted.to_owned() } else { format!("{quoted}: {detail}") };
+        Self { kind, field: field_or_nil(field.into()), bad_value: None, detail }
+    }
+
     /// A missing value.
     pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(FieldErrorKind::Required, field, Value::Null, detail)

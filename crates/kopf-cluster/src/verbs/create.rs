@@ -14,6 +14,7 @@ use crate::query::WriteOptions;
 use crate::render::{Renderer, decode};
 use crate::request::{Answer, Request};
 use crate::routes::ObjectRoute;
+use crate::rules;
 use crate::state::State;
 use crate::status::Refusal;
 use crate::store::{Place, StoreError, Stored, Write};
@@ -33,7 +34,7 @@ pub fn create(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     }
     let mut value = admit::decode(request, resource)?;
     admit::check_type(resource, &mut value, &request.body)?;
-    let warnings = admit::check_fields(resource, &value, request.json_body(), &options)?;
+    let mut warnings = admit::check_fields(resource, &value, request.json_body(), &options)?;
     let webhooks = state.webhooks();
     let created = create_admitted(
         state,
@@ -46,6 +47,7 @@ pub fn create(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     )
     .map_err(|refusal| refusal.with_warnings(&warnings))?;
     let renderer = Renderer { resource, form, now: state.now() };
+    warnings.extend(rules::warnings(resource, &created));
     Ok(Answer::bytes(201, renderer.value(created).into()).with_warnings(warnings))
 }
 

@@ -16,6 +16,7 @@ use crate::query::{FieldValidation, WriteOptions};
 use crate::render::{Renderer, put_type};
 use crate::request::{Answer, Request};
 use crate::routes::ObjectRoute;
+use crate::rules;
 use crate::schema::FieldError;
 use crate::state::State;
 use crate::status::Refusal;
@@ -69,6 +70,7 @@ pub fn patch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Resu
         admit::new_state(state, resource, part, old, patched, Some(&writer), admission)
     })?;
     let renderer = Renderer { resource, form, now: state.now() };
+    warnings.extend(rules::warnings(resource, &written));
     Ok(Answer::bytes(200, renderer.value(written).into()).with_warnings(warnings))
 }
 
@@ -107,19 +109,21 @@ fn apply(
         configuration["metadata"]["namespace"] = json!(namespace);
     }
     admit::check_type(resource, &mut configuration, &request.body)?;
-    let warnings = admit::check_fields(resource, &configuration, None, options)?;
+    let mut warnings = admit::check_fields(resource, &configuration, None, options)?;
     let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
     let renderer = Renderer { resource, form: request.form()?, now: state.now() };
     if part == Part::Main && state.get(resource, &place).is_none() {
         let applied = apply_configuration(state, resource, writer, None, &configuration, options.force)?;
         let namespace = route.namespace.as_deref();
         let created = create_admitted(state, resource, namespace, applied, options.dry_run, None, admission)?;
+        warnings.extend(rules::warnings(resource, &created));
         return Ok(Answer::bytes(201, renderer.value(created).into()).with_warnings(warnings));
     }
     let written = write_admitted(state, resource, &place, options.dry_run, admission, |old| {
         let applied = apply_configuration(state, resource, writer, Some(old), &configuration, options.force)?;
         admit::new_state(state, resource, part, old, applied, None, admission)
     })?;
+    warnings.extend(rules::warnings(resource, &written));
     Ok(Answer::bytes(200, renderer.value(written).into()).with_warnings(warnings))
 }
 

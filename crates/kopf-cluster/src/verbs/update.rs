@@ -15,6 +15,7 @@ use crate::query::WriteOptions;
 use crate::render::{Renderer, decode};
 use crate::request::{Answer, Request};
 use crate::routes::ObjectRoute;
+use crate::rules;
 use crate::schema::FieldError;
 use crate::state::State;
 use crate::status::Refusal;
@@ -29,7 +30,7 @@ pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     let part = if route.subresource.is_some() { Part::Status } else { Part::Main };
     let mut value = admit::decode(request, resource)?;
     admit::check_type(resource, &mut value, &request.body)?;
-    let warnings = admit::check_fields(resource, &value, request.json_body(), &options)?;
+    let mut warnings = admit::check_fields(resource, &value, request.json_body(), &options)?;
     let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
     let renderer = Renderer { resource, form, now: state.now() };
     let writer = Writer::of(request, &options, route.subresource.as_deref());
@@ -43,6 +44,7 @@ pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
         }
         let namespace = route.namespace.as_deref();
         let created = create_admitted(state, resource, namespace, value, options.dry_run, Some(&writer), admission)?;
+        warnings.extend(rules::warnings(resource, &created));
         return Ok(Answer::bytes(201, renderer.value(created).into()).with_warnings(warnings));
     }
     let written = write_admitted(state, resource, &place, options.dry_run, admission, |old| {
@@ -51,6 +53,7 @@ pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
         Ok(next)
     })
     .map_err(|refusal| refusal.with_warnings(&warnings))?;
+    warnings.extend(rules::warnings(resource, &written));
     Ok(Answer::bytes(200, renderer.value(written).into()).with_warnings(warnings))
 }
 

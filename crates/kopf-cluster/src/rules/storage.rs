@@ -1,0 +1,272 @@
+//! Claims, volumes, storage classes, drivers.
+
+use serde_json::{Value, json};
+
+use super::evaluate::Errors;
+use super::scheduling::NODE_SELECTOR;
+use super::selectors::LABEL_SELECTOR;
+use super::tests_of_values as values;
+use super::volume_sources::*;
+use super::{Condition, Rule, Rules, Spot, Test};
+use crate::names;
+use crate::quantity::Quantity;
+use crate::schema::FieldError;
+use Rule::{Code, Each, Forbid, If, Immutable, In, Is, Must, Needs, Required, Within};
+use Test::{OneOf, Text};
+
+const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+
+pub const CLAIM: Rules = &[Within("spec", CLAIM_SPEC), If(Condition::Changing, &[Code(claim_changes)])];
+
+/// The spec of a claim; also in templates.
+pub const CLAIM_SPEC: Rules = &[
+    Needs("accessModes", "at least 1 access mode is required"),
+    In("selector", LABEL_SELECTOR),
+    Code(access_modes),
+    Code(claimed_storage),
+    Is("storageClassName", Text(names::check_subdomain)),
+    Is("volumeMode", OneOf(&["Block", "Filesystem"])),
+    Is("volumeAttributesClassName", Text(names::check_subdomain)),
+];
+
+pub const CLAIM_STATUS: Rules = &[Code(|claim, errors| quantities(claim, "status.capacity", errors))];
+
+fn access_modes(spec: &Spot<'_>, errors: &mut Errors) {
+    let modes = spec.list("accessModes");
+    for mode in modes.iter().filter(|mode| !mode.as_str().is_some_and(|mode| MODES.contains(&mode))) {
+        errors.push(FieldError::not_supported(spec.at("accessModes"), mode.clone(), &MODES.map(str::to_owned)));
+    }
+    if modes.len() > 1 && modes.iter().any(|mode| mode == "ReadWriteOncePod") {
+        let detail = "may not use ReadWriteOncePod with other access modes";
+        errors.push(FieldError::forbidden(spec.at("accessModes"), detail));
+    }
+}
+
+fn claimed_storage(spec: &Spot<'_>, errors: &mut Errors) {
+    let path = format!("{}[storage]", spec.at("resources"));
+    match spec.get("resources.requests.storage").and_then(Quantity::of) {
+        None => errors.push(FieldError::required(path, "")),
+        Some(size) if size.is_negative() || size.is_zero() => {
+            errors.push(FieldError::invalid(path, json!(size.to_string()), "must be greater than zero"));
+        }
+        Some(_) => {}
+    }
+}
+
+fn quantities(object: &Spot<'_>, field: &str, errors: &mut Errors) {
+    for (name, amount) in object.get(field).and_then(Value::as_object).into_iter().flatten() {
+        if let Some(quantity) = Quantity::of(amount).filter(|quantity| quantity.is_negative()) {
+            let path = format!("{field}[{name}]");
+            let shown = serde_json::from_str(&quantity.to_string()).unwrap_or_else(|_| json!(quantity.to_string()));
+            errors.push(FieldError::invalid(path, shown, "must be a valid resource quantity"));
+        }
+    }
+}
+
+/// Claims stay as they are: a volume may be found for them, and bound ones may grow.
+fn claim_changes(claim: &Spot<'_>, errors: &mut Errors) {
+    let Some(old) = claim.old else { return };
+    let (before, after) = (&old["spec"], &claim.value["spec"]);
+    let mut expected = after.clone();
+    let is_bound = old["status"]["phase"] == "Bound";
+    let unset = |field: &str| super::is_empty(&before[field]);
+    for field in ["volumeName", "storageClassName"] {
+        if unset(field) || (field == "volumeName" && after[field] == before[field]) {
+            restore(&mut expected, before, field);
+        }
+    }
+    if is_bound {
+        restore(&mut expected, before, "resources");
+        restore(&mut expected, before, "volumeAttributesClassName");
+    }
+    if expected != *before {
+        let detail =
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+        errors.push(FieldError::forbidden("spec", detail));
+    }
+    let size = |spec: &Value| Quantity::of(&spec["resources"]["requests"]["storage"]);
+    if is_bound && size(after) < size(before) {
+        let detail = "field can not be less than status.capacity";
+        errors.push(FieldError::forbidden("spec.resources.requests.storage", detail));
+    }
+    if after["volumeMode"] != before["volumeMode"] {
+        errors.push(FieldError::invalid("volumeMode", after["volumeMode"].clone(), "field is immutable"));
+    }
+}
+
+fn restore(target: &mut Value, source: &Value, field: &str) {
+    if let Some(fields) = target.as_object_mut() {
+        match source.get(field) {
+            Some(value) => fields.insert(field.to_owned(), value.clone()),
+            None => fields.shift_remove(field),
+        };
+    }
+}
+
+pub const VOLUME: Rules = &[
+    Within(
+        "spec",
+        &[
+            Required("accessModes"),
+            Code(access_modes),
+            Required("capacity"),
+            Code(capacity),
+            Is("persistentVolumeReclaimPolicy", OneOf(&["Delete", "Recycle", "Retain"])),
+            In(
+                "nodeAffinity",
+                &[Needs("required", "must specify required node constraints"), In("required", NODE_SELECTOR)],
+            ),
+            Code(volume_source),
+            Code(recycled_root),
+            Is("storageClassName", Text(names::check_subdomain)),
+            Is("volumeMode", OneOf(&["Block", "Filesystem"])),
+        ],
+    ),
+    If(Condition::Changing, &[Code(volume_changes)]),
+];
+
+fn capacity(spec: &Spot<'_>, errors: &mut Errors) {
+    let capacity = spec.get("capacity");
+    let only_storage =
+        capacity.and_then(Value::as_object).is_some_and(|map| map.len() == 1 && map.contains_key("storage"));
+    if !only_storage {
+        let shown = capacity.cloned().unwrap_or_default();
+        errors.push(FieldError::not_supported(spec.at("capacity"), shown, &["storage".to_owned()]));
+    }
+    for (name, amount) in capacity.and_then(Value::as_object).into_iter().flatten() {
+        let path = format!("{}[{name}]", spec.at("capacity"));
+        let Some(quantity) = Quantity::of(amount) else { continue };
+        if quantity.is_negative() {
+            let shown = serde_json::from_str(&quantity.to_string()).unwrap_or_else(|_| json!(quantity.to_string()));
+            errors.push(FieldError::invalid(path.clone(), shown, "must be a valid resource quantity"));
+        }
+        if quantity.is_negative() || quantity.is_zero() {
+            errors.push(FieldError::invalid(path, json!(quantity.to_string()), "must be greater than zero"));
+        }
+    }
+}
+
+/// The sources of volumes, in the order in which they are looked for.
+const SOURCES: &[(&str, Rules)] = &[
+    ("hostPath", HOST_PATH),
+    ("gcePersistentDisk", GCE),
+    ("awsElasticBlockStore", AWS),
+    ("glusterfs", GLUSTER),
+    ("flocker", FLOCKER),
+    ("nfs", &[Required("server"), Required("path"), Must("path", Text(values::absolute_path))]),
+    ("rbd", RBD),
+    ("quobyte", QUOBYTE),
+    ("cephfs", CEPH),
+    ("iscsi", ISCSI),
+    ("cinder", CINDER),
+    ("fc", FIBRE_CHANNEL),
+    ("flexVolume", FLEX),
+    ("azureFile", AZURE_FILE),
+    ("vsphereVolume", VSPHERE),
+    ("photonPersistentDisk", PHOTON),
+    ("portworxVolume", PORTWORX),
+    ("azureDisk", AZURE_DISK),
+    ("scaleIO", SCALE_IO),
+    ("local", &[Required("path"), Is("path", Text(values::no_way_up))]),
+    ("storageos", STORAGE_OS),
+    ("csi", &[Required("driver"), Is("driver", Text(names::check_subdomain)), Required("volumeHandle")]),
+];
+
+fn volume_source(spec: &Spot<'_>, errors: &mut Errors) {
+    let mut found = 0;
+    for (field, rules) in SOURCES {
+        let Some(source) = spec.enter(field) else { continue };
+        found += 1;
+        if found > 1 {
+            errors.push(FieldError::forbidden(source.path, "may not specify more than 1 volume type"));
+            continue;
+        }
+        source.check(rules, errors);
+        if *field == "local" && spec.get("nodeAffinity").is_none() {
+            errors.push(FieldError::required(spec.at("nodeAffinity"), "Local volume requires node affinity"));
+        }
+    }
+    if found == 0 {
+        errors.push(FieldError::required(spec.path.clone(), "must specify a volume type"));
+    }
+}
+
+fn recycled_root(spec: &Spot<'_>, errors: &mut Errors) {
+    if spec.text("hostPath.path") == "/" && spec.text("persistentVolumeReclaimPolicy") == "Recycle" {
+        let rules: Rules =
+            &[Forbid("persistentVolumeReclaimPolicy", "may not be 'recycle' for a hostPath mount of '/'")];
+        spec.check(rules, errors);
+    }
+}
+
+fn volume_changes(volume: &Spot<'_>, errors: &mut Errors) {
+    let changed = SOURCES.iter().any(|(field, _)| volume.changes(&format!("spec.{field}")));
+    if changed {
+        let detail = "spec.persistentvolumesource is immutable after creation";
+        errors.push(FieldError::forbidden("spec.persistentvolumesource", detail));
+    }
+    if volume.changes("spec.volumeMode") {
+        let value = volume.get("spec.volumeMode").cloned().unwrap_or_default();
+        errors.push(FieldError::invalid("volumeMode", value, "field is immutable"));
+    }
+}
+
+pub const CLASS: Rules = &[
+    Required("provisioner"),
+    Code(provisioner),
+    Code(parameters),
+    Is("reclaimPolicy", OneOf(&["Delete", "Retain"])),
+    Is("volumeBindingMode", OneOf(&["Immediate", "WaitForFirstConsumer"])),
+    Each(
+        "allowedTopologies",
+        &[Each("matchLabelExpressions", &[Required("values"), Must("key", Text(names::check_qualified_name))])],
+    ),
+    Immutable("parameters"),
+    Immutable("provisioner"),
+    Immutable("reclaimPolicy"),
+    Immutable("volumeBindingMode"),
+];
+
+fn provisioner(class: &Spot<'_>, errors: &mut Errors) {
+    let name = class.text("provisioner").to_lowercase();
+    for problem in names::check_qualified_name(&name).into_iter().filter(|_| !name.is_empty()) {
+        errors.push(FieldError::invalid("provisioner", json!(name), problem));
+    }
+}
+
+fn parameters(class: &Spot<'_>, errors: &mut Errors) {
+    if class.get("parameters").is_some_and(|parameters| parameters.get("").is_some()) {
+        errors.push(FieldError::invalid("parameters", json!(""), "field can not be empty."));
+    }
+}
+
+pub const DRIVER: Rules = &[
+    Is("spec.fsGroupPolicy", OneOf(&["File", "None", "ReadWriteOnceWithFSType"])),
+    Code(lifecycle),
+    Within("spec", &[Each("tokenRequests", &[Code(audience)])]),
+    Code(attachment),
+];
+
+fn lifecycle(driver: &Spot<'_>, errors: &mut Errors) {
+    let supported = ["Persistent", "Ephemeral"];
+    for mode in driver.list("spec.volumeLifecycleModes") {
+        if !mode.as_str().is_some_and(|mode| supported.contains(&mode)) {
+            let supported = supported.map(str::to_owned);
+            errors.push(FieldError::not_supported("spec.volumeLifecycleModes", mode.clone(), &supported));
+        }
+    }
+}
+
+fn audience(request: &Spot<'_>, errors: &mut Errors) {
+    let name = request.text("audience");
+    if request.earlier().iter().any(|other| other["audience"].as_str().unwrap_or_default() == name) {
+        errors.push(FieldError::duplicate(request.at("audience"), json!(name)));
+    }
+}
+
+fn attachment(driver: &Spot<'_>, errors: &mut Errors) {
+    if driver.changes("spec.attachRequired") {
+        let value = driver.get("spec.attachRequired").cloned().unwrap_or_default();
+        errors.push(FieldError::invalid("spec.attachedRequired", value, "field is immutable"));
+    }
+}
