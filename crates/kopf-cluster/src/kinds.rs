@@ -26,6 +26,7 @@ use crate::state::{CRDS, State};
 use crate::status::Refusal;
 use crate::store::Place;
 use crate::verbs::{Propagation, write_if_unchanged};
+use crate::workloads;
 
 /// What keeps claims and volumes while they are used.
 const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
@@ -61,7 +62,10 @@ pub fn prepare_new(state: &State, resource: &ResourceType, object: &mut Value) -
         "pods" => pods::prepare_new(state, resource, object)?,
         "jobs.batch" => batch::prepare_new(object),
         "nodes" => prepare_node(object),
-        "persistentvolumeclaims" => protect(object, PVC_PROTECTION),
+        "persistentvolumeclaims" => {
+            protect(object, PVC_PROTECTION);
+            workloads::complete_claim(state, object);
+        }
         "persistentvolumes" => {
             protect(object, PV_PROTECTION);
             object["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": timestamp(state.now())});

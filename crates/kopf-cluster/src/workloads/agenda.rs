@@ -20,10 +20,19 @@ pub struct Key {
 /// its owners, so that many changes of pods are one change for their owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
+    Node,
+    Claim,
+    Volume,
     Pod,
     ReplicaSet,
     ReplicationController,
+    StatefulSet,
+    DaemonSet,
+    Job,
     Deployment,
+    CronJob,
+    Service,
+    Budget,
 }
 
 #[derive(Debug, Default)]

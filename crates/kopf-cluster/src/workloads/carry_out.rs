@@ -1,11 +1,13 @@
 //! Carries out what controllers have planned, by the same verbs that requests use.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::objects::{name, namespace, uid};
-use super::plan::{Action, Api, EVENTS, Note, PODS, Plan};
+use super::plan::{Action, Api, CONTROLLERS, EVENTS, Note, PODS, Plan};
 use crate::admit::{self, Part};
 use crate::catalog::ResourceType;
 use crate::clock::timestamp;
@@ -15,16 +17,21 @@ use crate::status::Refusal;
 use crate::store::Place;
 use crate::verbs::{DeleteOptions, create_object, delete_object, write_if_unchanged};
 
+/// How many events of one object have room in one moment.
+const NAME_TRIES: i128 = 64;
+
 /// Carries a whole plan out, up to the first refusal.
 ///
 /// A note after a creation can name what was created as `{name}`.
-pub fn carry_out_all(state: &Arc<State>, plan: Plan) -> Result<(), Refusal> {
+pub fn carry_out_all(state: &Arc<State>, notes: &mut Budget, plan: Plan) -> Result<(), Refusal> {
     let mut created = String::new();
     for action in plan.actions {
         match action {
             Action::Note(mut about) => {
                 about.message = about.message.replace("{name}", &created);
-                note(state, &about);
+                if notes.allows(&about, state.now()) {
+                    note(state, &about);
+                }
             }
             other => {
                 if let Some(object) = carry_out(state, other)? {
@@ -118,7 +125,7 @@ fn note(state: &Arc<State>, about: &Note) {
     }
     let kind = if about.warning { "Warning" } else { "Normal" };
     let mut event = json!({
-        "metadata": {"name": format!("{}.{:x}", name(object), now.as_nanosecond()), "namespace": namespace},
+        "metadata": {"namespace": namespace},
         "involvedObject": involved, "reason": about.reason, "message": about.message, "type": kind,
         "reportingComponent": about.component, "reportingInstance": "",
     });
@@ -140,7 +147,42 @@ fn note(state: &Arc<State>, about: &Note) {
             event["eventTime"] = Value::Null;
         }
     }
-    let _ = carry_out(state, Action::Create { api: EVENTS, object: event, manager: super::plan::CONTROLLERS });
+    // Names tell the time; several events of one moment get the next ones.
+    for offset in 0..NAME_TRIES {
+        let mut object = event.clone();
+        object["metadata"]["name"] = json!(format!("{}.{:x}", name(&about.about), now.as_nanosecond() + offset));
+        match carry_out(state, Action::Create { api: EVENTS, object, manager: CONTROLLERS }) {
+            Err(refusal) if refusal.reason == "AlreadyExists" => {}
+            _ => return,
+        }
+    }
+}
+
+/// How much is told about an object: at first a lot, then only now and then. Real clusters do so, too.
+#[derive(Debug, Default)]
+pub struct Budget {
+    /// What is left for each object, and when that was counted.
+    left: HashMap<String, (f64, Timestamp)>,
+}
+
+impl Budget {
+    const BURST: f64 = 25.0;
+    const REFILL_SECONDS: f64 = 300.0;
+    /// When more objects than this have been told about, everything starts anew.
+    const OBJECTS: usize = 4096;
+
+    fn allows(&mut self, note: &Note, now: Timestamp) -> bool {
+        if self.left.len() >= Self::OBJECTS {
+            self.left.clear();
+        }
+        let key = format!("{} {}", note.component, uid(&note.about));
+        let (left, counted) = self.left.get(&key).copied().unwrap_or((Self::BURST, now));
+        let refilled = now.duration_since(counted).as_secs_f64().max(0.0) / Self::REFILL_SECONDS;
+        let left = (left + refilled).min(Self::BURST);
+        let allowed = left >= 1.0;
+        self.left.insert(key, (if allowed { left - 1.0 } else { left }, now));
+        allowed
+    }
 }
 
 fn resource(state: &State, api: Api) -> Result<Arc<ResourceType>, Refusal> {
@@ -149,4 +191,30 @@ fn resource(state: &State, api: Api) -> Result<Arc<ResourceType>, Refusal> {
 
 fn place(object: &Value) -> Place {
     Place::new(namespace(object), name(object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workloads::objects::seconds;
+
+    #[test]
+    fn not_everything_is_told() {
+        let mut budget = Budget::default();
+        let note = Note {
+            api: PODS,
+            about: json!({"metadata": {"uid": "u"}}),
+            component: "kubelet",
+            warning: false,
+            reason: "Started",
+            message: String::new(),
+        };
+        let start = Timestamp::UNIX_EPOCH;
+        let told = (0..100).filter(|_| budget.allows(&note, start)).count();
+        assert_eq!(told, 25);
+        assert!(!budget.allows(&note, seconds(start, 299)));
+        assert!(budget.allows(&note, seconds(start, 600)));
+        let other = Note { about: json!({"metadata": {"uid": "other"}}), ..note };
+        assert!(budget.allows(&other, start));
+    }
 }

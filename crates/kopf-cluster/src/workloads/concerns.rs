@@ -3,20 +3,35 @@
 //! The driver tells every change here, and looks at the keys that come back. Pods are never decoded
 //! for it: the store knows the uids of their owners.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde_json::{Value, json};
 
 use super::agenda::{Key, Kind};
-use super::objects::uid;
-use super::plan::{Api, DEPLOYMENTS, NODES, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS};
+use super::objects::{namespace, selects, text, uid};
+use super::plan::{
+    Api, BUDGETS, CLAIMS, CRON_JOBS, DAEMON_SETS, DEPLOYMENTS, ENDPOINT_SLICES, JOBS, NODES, PODS, REPLICA_SETS,
+    REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS, STORAGE_CLASSES, VOLUMES,
+};
 use super::pod::Stage;
+use super::service;
 use crate::store::{Change, Event, Place, Stored};
 
-/// The resources that are followed, with the kinds that have a controller.
-pub const FOLLOWED: [(Api, Option<Kind>); 5] = [
-    (NODES, None),
+/// The resources that are followed, with the kinds that have a controller; owners before what they own.
+pub const FOLLOWED: [(Api, Option<Kind>); 15] = [
+    (NODES, Some(Kind::Node)),
+    (STORAGE_CLASSES, None),
+    (VOLUMES, Some(Kind::Volume)),
+    (CLAIMS, Some(Kind::Claim)),
+    (SERVICES, Some(Kind::Service)),
+    (ENDPOINT_SLICES, None),
+    (BUDGETS, Some(Kind::Budget)),
+    (CRON_JOBS, Some(Kind::CronJob)),
+    (JOBS, Some(Kind::Job)),
+    (DAEMON_SETS, Some(Kind::DaemonSet)),
+    (STATEFUL_SETS, Some(Kind::StatefulSet)),
     (DEPLOYMENTS, Some(Kind::Deployment)),
     (REPLICA_SETS, Some(Kind::ReplicaSet)),
     (REPLICATION_CONTROLLERS, Some(Kind::ReplicationController)),
@@ -28,6 +43,10 @@ pub const FOLLOWED: [(Api, Option<Kind>); 5] = [
 pub struct Memory {
     /// The owners by their uids.
     owners: HashMap<Box<str>, Key>,
+    /// Who selects pods by their labels, by namespace.
+    selectors: HashMap<Arc<str>, HashMap<Key, Value>>,
+    /// Claims without a volume.
+    pending_claims: BTreeSet<Place>,
     /// Since when pods have been in their stages.
     stages: HashMap<Place, (Stage, Timestamp)>,
     /// Which pod has which address: numbers in the network of the pods.
@@ -43,34 +62,98 @@ impl Memory {
         let mut keys = Vec::new();
         for stored in [Some(&event.object), event.previous.as_ref()].into_iter().flatten() {
             keys.extend(stored.owners().filter_map(|owner| self.owners.get(owner)).cloned());
+            if api == PODS {
+                self.add_selecting(stored, &mut keys);
+            }
         }
-        let Some(kind) = kind else {
-            // A node has come or changed: pods without one may have a chance.
-            let unscheduled = self.stages.iter().filter(|(_, (stage, _))| *stage == Stage::Unscheduled);
-            keys.extend(unscheduled.map(|(place, _)| Key { kind: Kind::Pod, place: place.clone() }));
-            return keys;
-        };
-        let key = Key { kind, place: place.clone() };
-        match (api == PODS, event.change) {
-            (true, Change::Deleted) => {
+        let gone = event.change == Change::Deleted;
+        match kind {
+            None if api == STORAGE_CLASSES => keys.extend(self.claims()),
+            None => {}
+            Some(Kind::Node) => {
+                // Pods without a node may have a chance now.
+                keys.extend(self.unscheduled(None));
+                keys.extend(self.owners.values().filter(|key| key.kind == Kind::DaemonSet).cloned());
+            }
+            Some(Kind::Pod) if gone => {
                 self.stages.remove(place);
                 self.addresses.remove(place);
             }
-            (true, _) => {}
-            (false, change) => self.learn_owner(&key, change, &event.object, event.previous.as_ref()),
+            Some(Kind::Pod) => {}
+            Some(kind @ (Kind::Service | Kind::Budget)) => {
+                let object = event.object.decode();
+                self.learn_selector(&Key { kind, place: place.clone() }, &object, gone);
+                self.learn_owner(kind, event);
+            }
+            Some(Kind::Claim) => {
+                let claim = event.object.decode();
+                match gone || text(&claim, "/status/phase") == "Bound" {
+                    true => self.pending_claims.remove(place),
+                    false => self.pending_claims.insert(place.clone()),
+                };
+                let volume = text(&claim, "/spec/volumeName");
+                if !volume.is_empty() {
+                    keys.push(Key { kind: Kind::Volume, place: Place::new("", volume) });
+                }
+                keys.extend(self.unscheduled(Some(&place.namespace)));
+            }
+            Some(Kind::Volume) => {
+                let volume = event.object.decode();
+                let reference = &volume["spec"]["claimRef"];
+                let claim = Place::new(namespace(&json!({"metadata": reference})), text(reference, "/name"));
+                keys.push(Key { kind: Kind::Claim, place: claim });
+                keys.extend(self.claims());
+            }
+            Some(kind) => self.learn_owner(kind, event),
         }
-        keys.push(key);
+        keys.extend(kind.map(|kind| Key { kind, place: place.clone() }));
         keys
     }
 
-    fn learn_owner(&mut self, key: &Key, change: Change, object: &Stored, previous: Option<&Arc<Stored>>) {
-        match change {
-            Change::Modified if previous.is_some() => {}
-            Change::Added | Change::Modified => {
-                self.owners.insert(uid(&object.decode()).into(), key.clone());
+    fn claims(&self) -> impl Iterator<Item = Key> {
+        self.pending_claims.iter().map(|place| Key { kind: Kind::Claim, place: place.clone() })
+    }
+
+    /// Pods without a node.
+    fn unscheduled(&self, namespace: Option<&str>) -> impl Iterator<Item = Key> {
+        let found = self.stages.iter().filter(move |(place, (stage, _))| {
+            *stage == Stage::Unscheduled && namespace.is_none_or(|namespace| namespace == &*place.namespace)
+        });
+        found.map(|(place, _)| Key { kind: Kind::Pod, place: place.clone() })
+    }
+
+    /// Those who select a pod.
+    fn add_selecting(&self, pod: &Stored, keys: &mut Vec<Key>) {
+        let candidates = self.selectors.get(&pod.place.namespace).into_iter().flatten();
+        let selecting = candidates.filter(|(_, selector)| selects(selector, |key| pod.label(key)));
+        keys.extend(selecting.map(|(key, _)| key.clone()));
+    }
+
+    fn learn_selector(&mut self, key: &Key, object: &Value, gone: bool) {
+        let selector = match key.kind {
+            Kind::Service if service::has_selector(object) => json!({"matchLabels": object["spec"]["selector"]}),
+            Kind::Budget => object["spec"]["selector"].clone(),
+            _ => Value::Null,
+        };
+        let here = self.selectors.entry(Arc::clone(&key.place.namespace)).or_default();
+        match gone || selector.is_null() {
+            true => here.remove(key),
+            false => here.insert(key.clone(), selector),
+        };
+        if here.is_empty() {
+            self.selectors.remove(&key.place.namespace);
+        }
+    }
+
+    fn learn_owner(&mut self, kind: Kind, event: &Event) {
+        match event.change {
+            Change::Modified => {}
+            Change::Added => {
+                let key = Key { kind, place: event.object.place.clone() };
+                self.owners.insert(uid(&event.object.decode()).into(), key);
             }
             Change::Deleted => {
-                self.owners.remove(uid(&object.decode()));
+                self.owners.remove(uid(&event.object.decode()));
             }
         }
     }

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::Workloads;
 use super::agenda::{Agenda, Key, Kind};
-use super::carry_out::carry_out_all;
+use super::carry_out::{Budget, carry_out_all};
 use super::concerns::{FOLLOWED, Memory};
 use super::gather;
 use super::objects::text;
@@ -105,6 +105,8 @@ struct Driver {
     memory: Memory,
     agenda: Agenda,
     workloads: Workloads,
+    /// How much may be told about objects.
+    notes: Budget,
     /// How often objects have been refused in a row.
     refusals: HashMap<Key, u32>,
     /// The time up to which the alarms have rung.
@@ -118,6 +120,7 @@ impl Driver {
             memory: Memory::default(),
             agenda: Agenda::default(),
             workloads: state.options.workloads.clone().unwrap_or_default(),
+            notes: Budget::default(),
             refusals: HashMap::new(),
             now: state.now(),
         };
@@ -174,7 +177,7 @@ impl Driver {
             return;
         };
         let wake = plan.wake;
-        match carry_out_all(state, plan) {
+        match carry_out_all(state, &mut self.notes, plan) {
             Ok(()) => {
                 self.refusals.remove(key);
                 self.agenda.set_alarm(key, wake);

@@ -1,5 +1,6 @@
 //! Reads what a controller needs to know from the store, and asks it for its plan.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -7,10 +8,17 @@ use serde_json::Value;
 
 use super::agenda::{Key, Kind};
 use super::concerns::Memory;
-use super::objects::{is_controlled_by, is_over, text, uid};
-use super::plan::{Api, DEPLOYMENTS, NODES, PODS, Plan, REPLICA_SETS, REPLICATION_CONTROLLERS};
+use super::objects::{controller_of, is_controlled_by, is_over, number, selects, text, uid};
+use super::plan::{
+    Api, BUDGETS, CLAIMS, CONTROLLER_REVISIONS, CRON_JOBS, DAEMON_SETS, DEPLOYMENTS, ENDPOINT_SLICES, ENDPOINTS, JOBS,
+    NODES, PODS, Plan, REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS, STORAGE_CLASSES, VOLUMES,
+};
 use super::pod::{Setting, Stage};
-use super::{Workloads, deployment, node, pod, replica_set, scheduling};
+use super::scheduling::Claim;
+use super::{
+    Workloads, budget, claim, cron_job, daemon_set, deployment, job, node, pod, replica_set, scheduling, service,
+    stateful_set,
+};
 use crate::render::decode;
 use crate::state::State;
 use crate::store::{Place, Stored};
@@ -20,6 +28,10 @@ pub fn plan(state: &State, memory: &mut Memory, workloads: &Workloads, key: &Key
     let reader = Reader { state };
     let place = &key.place;
     let plan = match key.kind {
+        Kind::Node => {
+            let actions = node::admit_pods(&reader.get(NODES, place)?).into_iter().collect();
+            Plan { actions, wake: None }
+        }
         Kind::Pod => {
             let object = reader.get(PODS, place)?;
             pod_plan(&reader, memory, workloads, place, &object, now)
@@ -38,8 +50,80 @@ pub fn plan(state: &State, memory: &mut Memory, workloads: &Workloads, key: &Key
             let surroundings = deployment_surroundings(&reader, place, &object);
             deployment::reconcile(now, &object, surroundings)
         }
+        Kind::StatefulSet => {
+            let set = reader.get(STATEFUL_SETS, place)?;
+            let (pods, known) = (reader.controlled(PODS, &set), reader.controlled(CONTROLLER_REVISIONS, &set));
+            let has_claims = set["spec"]["volumeClaimTemplates"].as_array().is_some_and(|list| !list.is_empty());
+            let claims = if has_claims { reader.names(CLAIMS, &place.namespace) } else { BTreeSet::new() };
+            stateful_set::reconcile(now, &set, pods, known, &claims)
+        }
+        Kind::DaemonSet => {
+            let set = reader.get(DAEMON_SETS, place)?;
+            let known = reader.controlled(CONTROLLER_REVISIONS, &set);
+            daemon_set::reconcile(now, &set, &reader.controlled(PODS, &set), &reader.list(NODES), known)
+        }
+        Kind::Job => {
+            let object = reader.get(JOBS, place)?;
+            job::reconcile(now, &object, &reader.controlled(PODS, &object))
+        }
+        Kind::CronJob => {
+            let cron = reader.get(CRON_JOBS, place)?;
+            cron_job::reconcile(now, &cron, &reader.controlled(JOBS, &cron))
+        }
+        Kind::Claim => {
+            let object = reader.get(CLAIMS, place)?;
+            claim::reconcile(now, &object, &reader.list(STORAGE_CLASSES), &reader.list(VOLUMES))
+        }
+        Kind::Volume => {
+            let volume = reader.get(VOLUMES, place)?;
+            let reference = &volume["spec"]["claimRef"];
+            let claimed = Place::new(text(reference, "/namespace"), text(reference, "/name"));
+            claim::reconcile_volume(now, &volume, reader.get(CLAIMS, &claimed).as_ref())
+        }
+        Kind::Service => {
+            let endpoints = reader.get(ENDPOINTS, place);
+            let Some(object) = reader.get(SERVICES, place) else { return endpoints.as_ref().map(service::clean_up) };
+            let selector = serde_json::json!({"matchLabels": object["spec"]["selector"]});
+            let pods = match service::has_selector(&object) {
+                true => reader.selected(place, &selector),
+                false => Vec::new(),
+            };
+            let slices = reader.controlled(ENDPOINT_SLICES, &object);
+            service::reconcile(now, &object, &pods, &slices, endpoints.as_ref())
+        }
+        Kind::Budget => {
+            let object = reader.get(BUDGETS, place)?;
+            let pods = reader.selected(place, &object["spec"]["selector"]);
+            budget::reconcile(now, &object, &pods, wanted_by_owners(&reader, place, &pods))
+        }
     };
     Some(plan)
+}
+
+/// How many pods the owners of pods want.
+fn wanted_by_owners(reader: &Reader<'_>, place: &Place, pods: &[Value]) -> i64 {
+    let mut owners: BTreeMap<String, i64> = BTreeMap::new();
+    for pod in pods {
+        let Some(reference) = controller_of(pod) else { continue };
+        if owners.contains_key(text(reference, "/uid")) {
+            continue;
+        }
+        let api = match text(reference, "/kind") {
+            "ReplicaSet" => REPLICA_SETS,
+            "StatefulSet" => STATEFUL_SETS,
+            "ReplicationController" => REPLICATION_CONTROLLERS,
+            _ => continue,
+        };
+        let mut owner = reader.get(api, &Place::new(&place.namespace, text(reference, "/name")));
+        // During a rollout it is the deployment that knows.
+        if let Some(above) = owner.as_ref().and_then(controller_of).filter(|above| above["kind"] == "Deployment") {
+            owner = reader.get(DEPLOYMENTS, &Place::new(&place.namespace, text(above, "/name")));
+        }
+        if let Some(owner) = owner {
+            owners.insert(uid(&owner).to_owned(), number(&owner, "/spec/replicas"));
+        }
+    }
+    owners.values().sum()
 }
 
 fn pod_plan(
@@ -53,7 +137,10 @@ fn pod_plan(
     let stage = pod::stage(object);
     let since = memory.since(place, stage, now);
     match stage {
-        Stage::Unscheduled => scheduling::reconcile(now, object, &reader.list(NODES), &[]),
+        _ if is_abandoned(reader, place, object) => Plan { actions: vec![job::release_one(object)], wake: None },
+        Stage::Unscheduled => {
+            scheduling::reconcile(now, object, &reader.list(NODES), &claims_of(reader, place, object))
+        }
         _ => {
             let found = reader.get(NODES, &Place::new("", text(object, "/spec/nodeName")));
             // Without its node, nobody looks after the pod, except for its end.
@@ -68,6 +155,31 @@ fn pod_plan(
             pod::reconcile(now, object, &Setting { since, host, address, workloads: workloads.clone() })
         }
     }
+}
+
+/// Whether a pod waits to be counted by a job that is gone.
+fn is_abandoned(reader: &Reader<'_>, place: &Place, object: &Value) -> bool {
+    job::is_tracked(object)
+        && controller_of(object).is_none_or(|owner| {
+            let found = reader.get(JOBS, &Place::new(&place.namespace, text(owner, "/name")));
+            owner["kind"] == "Job" && found.is_none_or(|found| uid(&found) != text(owner, "/uid"))
+        })
+}
+
+/// The claims that a pod needs, and whether they have volumes.
+fn claims_of(reader: &Reader<'_>, place: &Place, object: &Value) -> Vec<(String, Claim)> {
+    let volumes = object["spec"]["volumes"].as_array().into_iter().flatten();
+    let names = volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
+    names
+        .map(|claim| {
+            let found = match reader.get(CLAIMS, &Place::new(&place.namespace, claim)) {
+                None => Claim::Missing,
+                Some(found) if text(&found, "/status/phase") == "Bound" => Claim::Bound,
+                Some(_) => Claim::Unbound,
+            };
+            (claim.to_owned(), found)
+        })
+        .collect()
 }
 
 fn deployment_surroundings(reader: &Reader<'_>, place: &Place, object: &Value) -> deployment::Surroundings {
@@ -95,6 +207,21 @@ impl Reader<'_> {
     fn list(&self, api: Api) -> Vec<Value> {
         let Some(resource) = self.state.built_in(api.group, api.version, api.plural) else { return Vec::new() };
         let found = self.state.store().list(&resource.storage, None, None);
+        found.iter().map(|stored| decode(&resource, stored)).collect()
+    }
+
+    /// The names of the objects of a resource in a namespace.
+    fn names(&self, api: Api, namespace: &str) -> BTreeSet<String> {
+        let Some(resource) = self.state.built_in(api.group, api.version, api.plural) else { return BTreeSet::new() };
+        let found = self.state.store().list(&resource.storage, Some(namespace), None);
+        found.iter().map(|stored| stored.place.name.to_string()).collect()
+    }
+
+    /// The pods of a namespace that a selector fits.
+    fn selected(&self, place: &Place, selector: &Value) -> Vec<Value> {
+        let Some(resource) = self.state.built_in(PODS.group, PODS.version, PODS.plural) else { return Vec::new() };
+        let mut found = self.state.store().list(&resource.storage, Some(&place.namespace), None);
+        found.retain(|stored| selects(selector, |key| stored.label(key)));
         found.iter().map(|stored| decode(&resource, stored)).collect()
     }
 

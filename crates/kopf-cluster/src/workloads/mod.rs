@@ -18,20 +18,49 @@ mod plan;
 mod deployment;
 mod rollout;
 mod replica_set;
+mod stateful_set;
+mod daemon_set;
+mod revisions;
+mod cron_job;
+mod schedule;
+mod job;
 mod pod;
 mod containers;
 mod scheduling;
 mod node;
 
+// What is around pods.
+mod claim;
+mod service;
+mod budget;
+
 // What they share.
 mod objects;
+mod quantity;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use driver::start;
 
+use serde_json::Value;
+
+use crate::render::decode;
 use crate::state::State;
+
+/// Gives a new claim the default class, if it names none.
+pub fn complete_claim(state: &State, claim: &mut Value) {
+    if claim["spec"].get("storageClassName").is_some() || !claim["spec"].is_object() {
+        return;
+    }
+    let api = plan::STORAGE_CLASSES;
+    let Some(resource) = state.built_in(api.group, api.version, api.plural) else { return };
+    let classes = state.store().list(&resource.storage, None, None);
+    let default = classes.iter().map(|class| decode(&resource, class)).find(claim::is_default);
+    if let Some(class) = default {
+        claim["spec"]["storageClassName"] = class["metadata"]["name"].clone();
+    }
+}
 
 /// How workloads are simulated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +86,7 @@ impl Default for Workloads {
 
 /// Makes what is there in a cluster with nodes before anybody does anything.
 pub fn create_initial(state: &Arc<State>) {
-    for action in node::initial(state.now()) {
+    for action in node::initial(state.now()).into_iter().chain([claim::initial()]) {
         // In a store that was loaded, it is there already.
         let Ok(Some(created)) = carry_out::carry_out(state, action) else { continue };
         if let Some(action) = node::admit_pods(&created) {

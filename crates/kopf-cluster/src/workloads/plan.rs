@@ -21,6 +21,24 @@ pub const REPLICA_SETS: Api = Api { group: "apps", version: "v1", plural: "repli
 pub const REPLICATION_CONTROLLERS: Api =
     Api { group: "", version: "v1", plural: "replicationcontrollers", kind: "ReplicationController" };
 
+pub const CONTROLLER_REVISIONS: Api =
+    Api { group: "apps", version: "v1", plural: "controllerrevisions", kind: "ControllerRevision" };
+pub const STATEFUL_SETS: Api = Api { group: "apps", version: "v1", plural: "statefulsets", kind: "StatefulSet" };
+pub const DAEMON_SETS: Api = Api { group: "apps", version: "v1", plural: "daemonsets", kind: "DaemonSet" };
+pub const JOBS: Api = Api { group: "batch", version: "v1", plural: "jobs", kind: "Job" };
+pub const CRON_JOBS: Api = Api { group: "batch", version: "v1", plural: "cronjobs", kind: "CronJob" };
+pub const CLAIMS: Api =
+    Api { group: "", version: "v1", plural: "persistentvolumeclaims", kind: "PersistentVolumeClaim" };
+pub const VOLUMES: Api = Api { group: "", version: "v1", plural: "persistentvolumes", kind: "PersistentVolume" };
+pub const STORAGE_CLASSES: Api =
+    Api { group: "storage.k8s.io", version: "v1", plural: "storageclasses", kind: "StorageClass" };
+pub const SERVICES: Api = Api { group: "", version: "v1", plural: "services", kind: "Service" };
+pub const ENDPOINTS: Api = Api { group: "", version: "v1", plural: "endpoints", kind: "Endpoints" };
+pub const ENDPOINT_SLICES: Api =
+    Api { group: "discovery.k8s.io", version: "v1", plural: "endpointslices", kind: "EndpointSlice" };
+pub const BUDGETS: Api =
+    Api { group: "policy", version: "v1", plural: "poddisruptionbudgets", kind: "PodDisruptionBudget" };
+
 impl Api {
     /// `apps/v1`, as in objects.
     pub fn api_version(self) -> String {

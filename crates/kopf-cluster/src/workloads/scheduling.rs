@@ -14,7 +14,6 @@ const COMPONENT: &str = "default-scheduler";
 
 /// The state of a claim that a pod needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code)]
 pub enum Claim {
     Missing,
     Unbound,
@@ -96,6 +95,11 @@ fn choose(pod: &Value, nodes: &[Value], claims: &[(String, Claim)]) -> Result<St
     ))
 }
 
+/// Whether a pod may be on a node at all, for those who go to all nodes.
+pub fn tolerates_node(pod: &Value, node: &Value) -> bool {
+    obstacle(pod, node).is_none()
+}
+
 /// Why a node cannot take a pod.
 fn obstacle(pod: &Value, node: &Value) -> Option<String> {
     let tolerations = pod["spec"]["tolerations"].as_array().cloned().unwrap_or_default();
@@ -128,7 +132,7 @@ fn tolerates(toleration: &Value, taint: &Value) -> bool {
 }
 
 /// Whether the node selector and the required affinity of a pod fit a node.
-pub fn fits_node(pod: &Value, node: &Value) -> bool {
+fn fits_node(pod: &Value, node: &Value) -> bool {
     let labels = &node["metadata"]["labels"];
     let label = |key: &str| labels.get(key).and_then(Value::as_str);
     let selected = pod["spec"]["nodeSelector"].as_object().into_iter().flatten();

@@ -262,3 +262,219 @@ async fn single_pods_run_if_they_fit_the_node() {
     probe.patch(node, json!({"metadata": {"labels": {"disk": "ssd"}}})).await;
     probe.wait_for(&format!("{PODS}/unfit"), |pod| pod["status"]["phase"] == "Running").await;
 }
+
+/// A template of pods with a label.
+fn template(label: &str, image: &str) -> Value {
+    json!({"metadata": {"labels": {"app": label}}, "spec": {"containers": [{"name": "c", "image": image}]}})
+}
+
+fn names(list: &Value) -> Vec<String> {
+    items(list).iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stateful_set_gets_pods_and_claims_in_order() {
+    let probe = Probe::with_workloads();
+    let sets = "/apis/apps/v1/namespaces/default/statefulsets";
+    let claim = json!({"metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    let set = json!({"metadata": {"name": "db"}, "spec": {"serviceName": "db", "replicas": 2,
+        "selector": {"matchLabels": {"app": "db"}}, "template": template("db", "postgres"),
+        "volumeClaimTemplates": [claim]}});
+    probe.create(sets, set).await;
+    let path = format!("{sets}/db");
+    let full =
+        |count: i64| move |set: &Value| set["status"]["readyReplicas"] == count && set["status"]["replicas"] == count;
+    let settled = probe.wait_for(&path, full(2)).await;
+    let revision = settled["status"]["currentRevision"].as_str().unwrap();
+    assert_eq!(
+        normalized(&settled["status"], &[(revision, "REVISION")]),
+        json!({"observedGeneration": 1, "replicas": 2, "readyReplicas": 2, "availableReplicas": 2, "currentReplicas": 2,
+            "updatedReplicas": 2, "currentRevision": "REVISION", "updateRevision": "REVISION", "collisionCount": 0})
+    );
+    let pods = probe.get(PODS).await;
+    assert_eq!(names(&pods), ["db-0", "db-1"]);
+    let pod = &items(&pods)[0];
+    assert_eq!(
+        pod["metadata"]["labels"],
+        json!({"app": "db", "apps.kubernetes.io/pod-index": "0", "controller-revision-hash": revision,
+            "statefulset.kubernetes.io/pod-name": "db-0"})
+    );
+    assert_eq!((pod["spec"]["hostname"].clone(), pod["spec"]["subdomain"].clone()), (json!("db-0"), json!("db")));
+    let claims = probe.get("/api/v1/namespaces/default/persistentvolumeclaims").await;
+    assert_eq!(names(&claims), ["data-db-0", "data-db-1"]);
+    assert!(items(&claims).iter().all(|claim| claim["status"]["phase"] == "Bound"), "{claims:#}");
+    let volumes = probe.get("/api/v1/persistentvolumes").await;
+    assert_eq!(items(&volumes).len(), 2);
+    assert!(items(&volumes).iter().all(|volume| volume["status"]["phase"] == "Bound"), "{volumes:#}");
+    probe.patch(&path, json!({"spec": {"template": template("db", "postgres:2")}})).await;
+    let rolled = |set: &Value| {
+        full(2)(set)
+            && set["status"]["currentRevision"] == set["status"]["updateRevision"]
+            && set["status"]["currentRevision"] != revision
+    };
+    probe.wait_for(&path, rolled).await;
+    assert_eq!(items(&probe.get("/apis/apps/v1/namespaces/default/controllerrevisions").await).len(), 2);
+    probe.patch(&path, json!({"spec": {"replicas": 0}})).await;
+    probe.wait_for(PODS, |pods| items(pods).is_empty()).await;
+    let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
+    probe.expect(200, "DELETE", claims, Value::Null).await;
+    probe.wait_for("/api/v1/persistentvolumes", |volumes| items(volumes).is_empty()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_daemon_set_is_on_the_node() {
+    let probe = Probe::with_workloads();
+    let sets = "/apis/apps/v1/namespaces/default/daemonsets";
+    let set = json!({"metadata": {"name": "ds"},
+        "spec": {"selector": {"matchLabels": {"app": "ds"}}, "template": template("ds", "fluentd")}});
+    probe.create(sets, set).await;
+    let settled = probe.wait_for(&format!("{sets}/ds"), |set| set["status"]["numberAvailable"] == 1).await;
+    assert_eq!(
+        settled["status"],
+        json!({"currentNumberScheduled": 1, "numberMisscheduled": 0, "desiredNumberScheduled": 1, "numberReady": 1,
+            "observedGeneration": 1, "updatedNumberScheduled": 1, "numberAvailable": 1})
+    );
+    probe.patch(&format!("{sets}/ds"), json!({"spec": {"template": template("ds", "fluentd:2")}})).await;
+    let updated = |pods: &Value| {
+        items(pods)
+            .iter()
+            .any(|pod| pod["spec"]["containers"][0]["image"] == "fluentd:2" && pod["status"]["phase"] == "Running")
+    };
+    probe.wait_for(PODS, updated).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_run_to_their_end() {
+    let probe = Probe::with_workloads();
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    let job = |name: &str, image: &str, spec: Value| {
+        let mut job = json!({"metadata": {"name": name}, "spec": spec});
+        job["spec"]["template"] =
+            json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": image}]}});
+        job
+    };
+    probe.create(jobs, job("job", "perl", json!({"completions": 3, "parallelism": 2}))).await;
+    let indexed =
+        json!({"completions": 3, "parallelism": 3, "completionMode": "Indexed", "ttlSecondsAfterFinished": 60});
+    probe.create(jobs, job("indexed", "perl", indexed)).await;
+    probe.create(jobs, job("bad", "fail/perl", json!({"backoffLimit": 1}))).await;
+    probe.create(jobs, job("paused", "perl", json!({"suspend": true}))).await;
+    let ended = |kind: &'static str| {
+        move |job: &Value| {
+            job["status"]["conditions"].as_array().is_some_and(|list| list.iter().any(|known| known["type"] == kind))
+        }
+    };
+    let done = probe.wait_for(&format!("{jobs}/job"), ended("Complete")).await;
+    let condition = |kind: &str| {
+        json!({"type": kind, "status": "True", "lastProbeTime": "T", "lastTransitionTime": "T",
+            "reason": "CompletionsReached", "message": "Reached expected number of succeeded pods"})
+    };
+    assert_eq!(
+        normalized(&done["status"], &[]),
+        json!({"startTime": "T", "completionTime": "T", "succeeded": 3, "ready": 0, "terminating": 0,
+            "uncountedTerminatedPods": {}, "conditions": [condition("SuccessCriteriaMet"), condition("Complete")]})
+    );
+    let done = probe.wait_for(&format!("{jobs}/indexed"), ended("Complete")).await;
+    assert_eq!(done["status"]["completedIndexes"], "0-2");
+    let pods = items(&probe.get(PODS).await);
+    let succeeded: Vec<&Value> = pods.iter().filter(|pod| pod["status"]["phase"] == "Succeeded").collect();
+    assert_eq!(succeeded.len(), 6, "{pods:#?}");
+    assert!(succeeded.iter().all(|pod| pod["metadata"].get("finalizers").is_none()), "{succeeded:#?}");
+    probe.cluster.advance(std::time::Duration::from_secs(30));
+    let failed = probe.wait_for(&format!("{jobs}/bad"), ended("Failed")).await;
+    assert_eq!(failed["status"]["failed"], 2, "{failed:#}");
+    let paused = probe.wait_for(&format!("{jobs}/paused"), ended("Suspended")).await;
+    assert!(paused["status"].get("startTime").is_none(), "{paused:#}");
+    probe.patch(&format!("{jobs}/paused"), json!({"spec": {"suspend": false}})).await;
+    probe.wait_for(&format!("{jobs}/paused"), ended("Complete")).await;
+    probe.cluster.advance(std::time::Duration::from_secs(61));
+    probe.wait_for(jobs, |jobs| names(jobs) == ["bad", "job", "paused"]).await;
+    // With a job its pods go, also those that are not counted yet.
+    probe.expect(200, "DELETE", &format!("{jobs}?propagationPolicy=Background"), Value::Null).await;
+    probe.wait_for(PODS, |pods| items(pods).is_empty()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_hour_of_cron_jobs_passes_at_once() {
+    let probe = Probe::with_workloads();
+    let crons = "/apis/batch/v1/namespaces/default/cronjobs";
+    let pods = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "perl"}]}});
+    let cron = json!({"metadata": {"name": "cron"}, "spec": {"schedule": "*/10 * * * *", "concurrencyPolicy": "Forbid",
+        "jobTemplate": {"spec": {"template": pods}}}});
+    probe.create(crons, cron).await;
+    let mut watch = probe.watch("/apis/batch/v1/namespaces/default/jobs?watch=true&timeoutSeconds=7200").await;
+    probe.cluster.advance(std::time::Duration::from_secs(3600));
+    let mut made = 0;
+    while made < 6 {
+        made += usize::from(watch.next().await.unwrap()["type"] == "ADDED");
+    }
+    let kept = |jobs: &Value| items(jobs).len() == 3 && items(jobs).iter().all(|job| job["status"]["succeeded"] == 1);
+    probe.wait_for("/apis/batch/v1/namespaces/default/jobs", kept).await;
+    let cron = probe.wait_for(&format!("{crons}/cron"), |cron| cron["status"].get("active").is_none()).await;
+    assert!(cron["status"]["lastSuccessfulTime"].is_string(), "{cron:#}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn services_know_their_pods() {
+    let probe = Probe::with_workloads();
+    let services = "/api/v1/namespaces/default/services";
+    let port = json!({"name": "http", "port": 80, "targetPort": 8080});
+    probe
+        .create(services, json!({"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [port]}}))
+        .await;
+    let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    let budget =
+        json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
+    probe.create(budgets, budget).await;
+    probe.create(DEPLOYMENTS, deployment("web", 2, "nginx")).await;
+    probe.wait_for(&format!("{DEPLOYMENTS}/web"), is_settled(2)).await;
+    let slices =
+        "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io/service-name=web";
+    let ready = |slices: &Value| {
+        let slices = items(slices);
+        slices.len() == 1
+            && slices[0]["endpoints"]
+                .as_array()
+                .is_some_and(|list| list.len() == 2 && list.iter().all(|one| one["conditions"]["ready"] == true))
+    };
+    let slice = items(&probe.wait_for(slices, ready).await)[0].clone();
+    assert_eq!(slice["ports"], json!([{"name": "http", "port": 8080, "protocol": "TCP"}]));
+    let endpoints = probe.get("/api/v1/namespaces/default/endpoints/web").await;
+    assert_eq!(endpoints["subsets"][0]["addresses"].as_array().map(Vec::len), Some(2), "{endpoints:#}");
+    let allowed = |budget: &Value| budget["status"]["disruptionsAllowed"] == 1;
+    let budget = probe.wait_for(&format!("{budgets}/web"), allowed).await;
+    assert_eq!(
+        normalized(&budget["status"], &[]),
+        json!({"disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2, "observedGeneration": 1,
+            "conditions": [{"type": "DisruptionAllowed", "status": "True", "observedGeneration": 1,
+                "lastTransitionTime": "T", "reason": "SufficientPods", "message": ""}]})
+    );
+    probe.expect(200, "DELETE", &format!("{services}/web"), Value::Null).await;
+    probe.wait_for(slices, |slices| items(slices).is_empty()).await;
+    probe.wait_for("/api/v1/namespaces/default/endpoints", |list| !names(list).contains(&"web".to_owned())).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_tell_what_happened() {
+    let probe = Probe::with_workloads();
+    probe.create(DEPLOYMENTS, deployment("web", 1, "nginx")).await;
+    probe.wait_for(&format!("{DEPLOYMENTS}/web"), is_settled(1)).await;
+    let events = items(&probe.get("/api/v1/namespaces/default/events").await);
+    let mut told: Vec<String> = events
+        .iter()
+        .map(|event| {
+            format!("{} {}", event["involvedObject"]["kind"].as_str().unwrap(), event["reason"].as_str().unwrap())
+        })
+        .collect();
+    told.sort();
+    let expected = [
+        "Deployment ScalingReplicaSet",
+        "Pod Created",
+        "Pod Pulled",
+        "Pod Scheduled",
+        "Pod Started",
+        "ReplicaSet SuccessfulCreate",
+    ];
+    assert_eq!(told, expected, "{events:#?}");
+}
