@@ -61,6 +61,7 @@ mod names;
 mod selector;
 mod fields;
 mod jsonpath;
+mod cel;
 mod status;
 
 // What controllers do in a real cluster.
@@ -73,6 +74,10 @@ mod resume;
 mod faults;
 mod counts;
 mod control;
+
+// What is tested with any bytes.
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 
 // What a cluster is made of.
 mod state;

@@ -6,6 +6,7 @@ use kube_cel::cel::Program;
 use serde_json::Value;
 
 use super::field_error::FieldErrorKind;
+use crate::cel;
 
 /// One entry of `x-kubernetes-validations`.
 #[derive(Clone, Debug)]
@@ -33,7 +34,7 @@ impl Rule {
     pub fn parse(declared: &Value) -> Option<Self> {
         let text = |name: &str| declared.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
         let source = text("rule")?.to_owned();
-        let program = Program::compile(&source).map(Arc::new).map_err(|error| error.to_string());
+        let program = cel::compile(&source).map(Arc::new);
         let uses_old_self = program.as_ref().is_ok_and(|program| program.references().has_variable("oldSelf"));
         let kind = match text("reason") {
             Some("FieldValueForbidden") => FieldErrorKind::Forbidden,
@@ -45,7 +46,7 @@ impl Rule {
             source,
             program,
             message: text("message").map(|message| message.trim().to_owned()),
-            message_program: text("messageExpression").and_then(|source| Program::compile(source).ok()).map(Arc::new),
+            message_program: text("messageExpression").and_then(|source| cel::compile(source).ok()).map(Arc::new),
             kind,
             field_path: text("fieldPath").map(str::to_owned),
             uses_old_self,

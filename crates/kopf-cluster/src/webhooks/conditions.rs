@@ -8,6 +8,8 @@ use kube_cel::cel::objects::{Key, Map};
 use kube_cel::cel::{Context, ExecutionError, Program, Value as CelValue};
 use serde_json::Value;
 
+use crate::cel;
+
 /// One entry of `matchConditions`.
 #[derive(Debug)]
 pub struct Condition {
@@ -28,7 +30,7 @@ pub struct Seen<'a> {
 impl Condition {
     pub fn parse(condition: &Value) -> Self {
         let expression = condition["expression"].as_str().unwrap_or_default().to_owned();
-        let program = Program::compile(&expression).map_err(|error| error.to_string());
+        let program = cel::compile(&expression);
         Self { expression, program }
     }
 }
