@@ -48,7 +48,7 @@ pub fn all_hold(conditions: &[Condition], seen: Seen<'_>) -> Result<bool, String
     let mut failures = Vec::new();
     for condition in conditions {
         let outcome = match &condition.program {
-            Ok(program) => program.execute(&context).map_err(|error| failure(&error)),
+            Ok(program) => cel::execute(program, &context).map_err(|error| failure(&error)),
             Err(reason) => Err(reason.clone()),
         };
         match outcome {

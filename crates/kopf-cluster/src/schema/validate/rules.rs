@@ -159,7 +159,7 @@ impl Walk<'_> {
             } else if let Some(that) = &that {
                 context.add_variable_from_value("oldSelf", that.clone());
             }
-            match program.execute(&context) {
+            match crate::cel::execute(program, &context) {
                 Ok(CelValue::Bool(true)) => {}
                 Ok(_) => {
                     let error = self.complaint(rule, node, &context, new, path);
@@ -175,7 +175,7 @@ impl Walk<'_> {
     }
 
     fn complaint(&self, rule: &Rule, node: &Node, context: &Context<'_>, new: &Value, path: &str) -> FieldError {
-        let evaluated = rule.message_program.as_ref().and_then(|program| match program.execute(context) {
+        let evaluated = rule.message_program.as_ref().and_then(|program| match crate::cel::execute(program, context) {
             Ok(CelValue::String(text)) => Some(text.trim().to_owned()),
             _ => None,
         });
