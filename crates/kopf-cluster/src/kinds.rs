@@ -44,6 +44,7 @@ pub fn complete(resource: &ResourceType, object: &mut Value) {
         "secrets" => encode_string_data(object),
         "customresourcedefinitions.apiextensions.k8s.io" => crd::complete(object),
         "daemonsets.apps" => batch::count_templates(object),
+        "statefulsets.apps" => batch::complete_claims(object),
         "replicationcontrollers" => batch::label_as_template(object),
         _ => {}
     }

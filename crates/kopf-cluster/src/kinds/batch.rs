@@ -45,3 +45,18 @@ pub fn count_templates(daemon_set: &mut Value) {
     }
     daemon_set["metadata"]["annotations"][ANNOTATION] = json!(generation.to_string());
 }
+
+/// The claims in a stateful set are whole objects.
+pub fn complete_claims(stateful_set: &mut Value) {
+    let templates = stateful_set["spec"].get_mut("volumeClaimTemplates").and_then(Value::as_array_mut);
+    for template in templates.into_iter().flatten().filter(|template| template.is_object()) {
+        template["apiVersion"] = json!("v1");
+        template["kind"] = json!("PersistentVolumeClaim");
+        if template["spec"].is_object() && template["spec"].get("volumeMode").is_none() {
+            template["spec"]["volumeMode"] = json!("Filesystem");
+        }
+        if template["status"].get("phase").is_none() {
+            template["status"] = json!({"phase": "Pending"});
+        }
+    }
+}

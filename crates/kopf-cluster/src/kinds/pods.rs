@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::catalog::ResourceType;
+use crate::clock::timestamp;
 use crate::state::State;
 use crate::status::Refusal;
 use crate::store::Place;
@@ -59,6 +60,11 @@ pub fn prepare_new(state: &State, resource: &ResourceType, pod: &mut Value) -> R
     mount_account(state, &mut pod["spec"]);
     let quality = quality_of_service(&pod["spec"]);
     pod["status"] = json!({"phase": "Pending", "qosClass": quality});
+    if pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
+        pod["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "False", "lastProbeTime": null,
+            "lastTransitionTime": timestamp(state.now()), "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates"}]);
+    }
     Ok(())
 }
 

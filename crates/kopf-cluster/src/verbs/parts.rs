@@ -16,6 +16,7 @@ use crate::routes::ObjectRoute;
 use crate::state::State;
 use crate::status::Refusal;
 use crate::store::Place;
+use crate::workloads;
 
 pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
     let resource = &route.resource;
@@ -42,6 +43,7 @@ pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
             let sent = admit::decode(request, resource)?;
             let grace = sent["deleteOptions"]["gracePeriodSeconds"].as_i64();
             let options = DeleteOptions { grace_period_seconds: grace, ..DeleteOptions::default() };
+            workloads::take_from_budgets(state, &stored)?;
             delete_object(state, resource, &place, &options)?;
             Ok(Answer::json(201, &success()))
         }

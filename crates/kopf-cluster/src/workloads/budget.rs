@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::objects::{is_active, is_ready, scaled, set_condition};
+use super::objects::{is_active, is_ready, name, number, scaled, set_condition};
 use super::plan::{Action, BUDGETS, CONTROLLERS, Plan};
+use crate::status::Refusal;
 
 /// Given are the pods that the budget selects, and how many their owners want.
 pub fn reconcile(now: Timestamp, budget: &Value, pods: &[Value], wanted: i64) -> Plan {
@@ -41,6 +42,21 @@ pub fn reconcile(now: Timestamp, budget: &Value, pods: &[Value], wanted: i64) ->
         plan.push(Action::UpdateStatus { api: BUDGETS, object, manager: CONTROLLERS });
     }
     plan
+}
+
+/// Why a pod of an exhausted budget cannot be evicted.
+pub fn refusal(budget: &Value) -> Refusal {
+    let mut refusal = Refusal::bare("Cannot evict pod as it would violate the pod's disruption budget.");
+    refusal.code = 429;
+    refusal.reason = "TooManyRequests";
+    let message = format!(
+        "The disruption budget {} needs {} healthy pods and has {} currently",
+        name(budget),
+        number(budget, "/status/desiredHealthy"),
+        number(budget, "/status/currentHealthy")
+    );
+    *refusal.details = json!({"causes": [{"reason": "DisruptionBudget", "message": message}]});
+    refusal
 }
 
 #[cfg(test)]

@@ -6,8 +6,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::objects::{name, namespace, uid};
-use super::plan::{Action, Api, CONTROLLERS, EVENTS, Note, PODS, Plan};
+use super::objects::{controller_of, name, namespace, uid};
+use super::plan::{
+    Action, Api, CONTROLLERS, DAEMON_SETS, EVENTS, JOBS, Note, PODS, Plan, REPLICA_SETS, REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+};
 use crate::admit::{self, Part};
 use crate::catalog::ResourceType;
 use crate::clock::timestamp;
@@ -34,13 +37,37 @@ pub fn carry_out_all(state: &Arc<State>, notes: &mut Budget, plan: Plan) -> Resu
                 }
             }
             other => {
-                if let Some(object) = carry_out(state, other)? {
-                    created = name(&object).to_owned();
+                let refused = failed_creation(&other);
+                match carry_out(state, other) {
+                    Ok(Some(object)) => created = name(&object).to_owned(),
+                    Ok(None) => {}
+                    Err(refusal) => {
+                        if let Some(mut about) = refused.filter(|about| notes.allows(about, state.now())) {
+                            about.message = format!("Error creating: {}", refusal.message);
+                            note(state, &about);
+                        }
+                        return Err(refusal);
+                    }
                 }
             }
         }
     }
     Ok(())
+}
+
+/// What is told to the owner of a pod that cannot be created.
+fn failed_creation(action: &Action) -> Option<Note> {
+    let Action::Create { api: PODS, object, .. } = action else { return None };
+    let owner = controller_of(object)?;
+    let (api, component) = match owner["kind"].as_str()? {
+        "ReplicaSet" => (REPLICA_SETS, "replicaset-controller"),
+        "ReplicationController" => (REPLICATION_CONTROLLERS, "replication-controller"),
+        "StatefulSet" => (STATEFUL_SETS, "statefulset-controller"),
+        "DaemonSet" => (DAEMON_SETS, "daemonset-controller"),
+        _ => (JOBS, "job-controller"),
+    };
+    let about = json!({"metadata": {"namespace": namespace(object), "name": owner["name"], "uid": owner["uid"]}});
+    Some(Note { api, about, component, warning: true, reason: "FailedCreate", message: String::new() })
 }
 
 /// Carries one action out; gives back what was created by it.

@@ -15,11 +15,11 @@ use tokio::sync::watch;
 
 use super::Workloads;
 use super::agenda::{Agenda, Key, Kind};
-use super::carry_out::{Budget, carry_out_all};
+use super::carry_out::{Budget, carry_out, carry_out_all};
 use super::concerns::{FOLLOWED, Memory};
 use super::gather;
-use super::objects::text;
-use super::plan::{Api, PODS};
+use super::objects::{text, time};
+use super::plan::{Action, Api, EVENTS, PODS};
 use crate::clock::later;
 use crate::state::State;
 use crate::store::{Change, Event, Stored};
@@ -37,6 +37,11 @@ const ROUNDS_PER_MOMENT: usize = 100;
 /// How long to wait after a refusal, doubled with each.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const RETRY_DOUBLINGS: u32 = 9;
+/// Looking at an owner of many takes time. It rests so many times as long before it is looked at again.
+const REST: u32 = 4;
+const SHORT: Duration = Duration::from_millis(2);
+/// Events are kept for this long.
+const EVENT_AGE: Duration = Duration::from_secs(3600);
 
 /// Makes sure that the driver of a cluster runs. It costs nothing if it does.
 pub fn start(state: &Arc<State>) {
@@ -109,6 +114,10 @@ struct Driver {
     notes: Budget,
     /// How often objects have been refused in a row.
     refusals: HashMap<Key, u32>,
+    /// Who is not to be looked at before a time.
+    resting: HashMap<Key, Timestamp>,
+    /// When old events are to be removed.
+    sweep: Timestamp,
     /// The time up to which the alarms have rung.
     now: Timestamp,
 }
@@ -122,6 +131,8 @@ impl Driver {
             workloads: state.options.workloads.clone().unwrap_or_default(),
             notes: Budget::default(),
             refusals: HashMap::new(),
+            resting: HashMap::new(),
+            sweep: later(state.now(), EVENT_AGE),
             now: state.now(),
         };
         for (api, kind) in FOLLOWED {
@@ -149,6 +160,10 @@ impl Driver {
                 self.now = next.map_or(self.now, |alarm| later(alarm, GRAIN)).clamp(self.now.min(clock), clock);
             }
             self.agenda.ring(self.now);
+            if self.sweep <= self.now {
+                self.sweep = later(self.now, EVENT_AGE);
+                remove_old_events(state, self.now);
+            }
             if !self.agenda.has_pending() {
                 let pause = self.agenda.next_alarm()?.duration_since(state.now());
                 return Some(Duration::try_from(pause).unwrap_or_default().max(GRAIN.min(self.grain())));
@@ -171,11 +186,21 @@ impl Driver {
 
     /// Lets a controller act on an object.
     fn look_at(&mut self, state: &Arc<State>, key: &Key) {
+        if let Some(end) = self.resting.remove(key).filter(|end| *end > self.now) {
+            self.resting.insert(key.clone(), end);
+            self.agenda.set_alarm(key, Some(end));
+            return;
+        }
+        let begun = tokio::time::Instant::now();
         let Some(plan) = gather::plan(state, &mut self.memory, &self.workloads, key, self.now) else {
             self.agenda.set_alarm(key, None);
             self.refusals.remove(key);
             return;
         };
+        let took = begun.elapsed();
+        if took > SHORT {
+            self.resting.insert(key.clone(), later(self.now, took * REST));
+        }
         let wake = plan.wake;
         match carry_out_all(state, &mut self.notes, plan) {
             Ok(()) => {
@@ -244,5 +269,20 @@ impl Driver {
     fn learn_pod(&mut self, stored: &Stored) {
         let pod = stored.decode();
         self.memory.learn_address(&stored.place, text(&pod, "/status/podIP"));
+    }
+}
+
+/// Events are forgotten after a while, also those of others. It happens along with other work.
+fn remove_old_events(state: &Arc<State>, now: Timestamp) {
+    let Some(resource) = state.built_in(EVENTS.group, EVENTS.version, EVENTS.plural) else { return };
+    let events = state.store().list(&resource.storage, None, None);
+    for event in events {
+        let object = event.decode();
+        let last = ["/lastTimestamp", "/series/lastObservedTime", "/eventTime", "/metadata/creationTimestamp"];
+        let Some(last) = last.iter().find_map(|field| time(&object, field)) else { continue };
+        if later(last, EVENT_AGE) <= now {
+            // It may be gone already.
+            let _ = carry_out(state, Action::Delete { api: EVENTS, object, grace_period_seconds: None });
+        }
     }
 }

@@ -43,10 +43,13 @@ use std::time::Duration;
 
 pub use driver::start;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::render::decode;
 use crate::state::State;
+use crate::status::Refusal;
+use crate::store::Stored;
+use crate::verbs::write_if_unchanged;
 
 /// Gives a new claim the default class, if it names none.
 pub fn complete_claim(state: &State, claim: &mut Value) {
@@ -60,6 +63,34 @@ pub fn complete_claim(state: &State, claim: &mut Value) {
     if let Some(class) = default {
         claim["spec"]["storageClassName"] = class["metadata"]["name"].clone();
     }
+}
+
+/// Takes the eviction of a pod from the budgets that select it, if they allow it.
+pub fn take_from_budgets(state: &Arc<State>, stored: &Stored) -> Result<(), Refusal> {
+    let api = plan::BUDGETS;
+    let Some(resource) = state.built_in(api.group, api.version, api.plural) else { return Ok(()) };
+    let pod = stored.decode();
+    // Pods that do not run yet, or not any more, are no loss.
+    if objects::is_over(&pod) || objects::is_deleted(&pod) || objects::text(&pod, "/status/phase") == "Pending" {
+        return Ok(());
+    }
+    let budgets = state.store().list(&resource.storage, Some(&stored.place.namespace), None);
+    for budget in budgets {
+        let object = decode(&resource, &budget);
+        if !objects::selects(&object["spec"]["selector"], |key| stored.label(key)) {
+            continue;
+        }
+        write_if_unchanged(state, &resource, &budget.place, false, |old| {
+            let allowed = objects::number(old, "/status/disruptionsAllowed");
+            if allowed <= 0 {
+                return Err(budget::refusal(old));
+            }
+            let mut next = old.clone();
+            next["status"]["disruptionsAllowed"] = json!(allowed - 1);
+            Ok(next)
+        })?;
+    }
+    Ok(())
 }
 
 /// How workloads are simulated.

@@ -8,7 +8,7 @@ pub fn compare(one: &str, other: &str) -> Option<Ordering> {
 }
 
 /// The amount as a number. It need not be exact.
-fn read(text: &str) -> Option<f64> {
+pub fn read(text: &str) -> Option<f64> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-'))).unwrap_or(text.len());
     let (digits, suffix) = text.split_at(end);
     let number: f64 = digits.parse().ok()?;

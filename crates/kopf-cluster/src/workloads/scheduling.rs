@@ -1,6 +1,7 @@
 //! Which node a pod goes to: what the scheduler decides, as far as it shows on one node or a few.
 //!
-//! How much room nodes have left is not counted: a simulated node takes any number of pods.
+//! A pod must fit the node by itself; how much room others leave is not counted, so that a simulated
+//! node takes any number of pods.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::objects::{condition, fits, name, number, set_condition, text};
 use super::plan::{Action, PODS, Plan, SCHEDULER};
+use super::quantity;
 use jiff::Timestamp;
 
 const COMPONENT: &str = "default-scheduler";
@@ -118,7 +120,19 @@ fn obstacle(pod: &Value, node: &Value) -> Option<String> {
     if !fits_node(pod, node) {
         return Some("node(s) didn't match Pod's node affinity/selector".to_owned());
     }
-    None
+    let lacking = ["cpu", "memory"].into_iter().find(|resource| {
+        let allocatable = node["status"]["allocatable"][resource].as_str().and_then(quantity::read);
+        allocatable.is_some_and(|allocatable| requested(pod, resource) > allocatable)
+    });
+    lacking.map(|resource| format!("Insufficient {resource}"))
+}
+
+/// What the containers of a pod ask for.
+fn requested(pod: &Value, resource: &str) -> f64 {
+    let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+    containers
+        .filter_map(|container| container["resources"]["requests"][resource].as_str().and_then(quantity::read))
+        .sum()
 }
 
 fn tolerates(toleration: &Value, taint: &Value) -> bool {
@@ -188,6 +202,17 @@ mod tests {
                  deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."),
         );
         check(json!({}), &[], &[], Err("no nodes available to schedule pods"));
+    }
+
+    #[test]
+    fn pods_must_fit_the_node_by_themselves() {
+        let mut small = node("one", json!({}), json!({}));
+        small["status"] = json!({"allocatable": {"cpu": "2", "memory": "1Gi"}});
+        let asking = |cpu: &str| json!({"containers": [{"resources": {"requests": {"cpu": cpu}}}, {"resources": {}}]});
+        check(asking("1500m"), std::slice::from_ref(&small), &[], Ok("one"));
+        let refused = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes \
+                       are available: 1 Preemption is not helpful for scheduling.";
+        check(asking("3"), &[small], &[], Err(refused));
     }
 
     #[test]

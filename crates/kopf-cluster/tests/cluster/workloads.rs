@@ -450,6 +450,16 @@ async fn services_know_their_pods() {
             "conditions": [{"type": "DisruptionAllowed", "status": "True", "observedGeneration": 1,
                 "lastTransitionTime": "T", "reason": "SufficientPods", "message": ""}]})
     );
+    let pods = names(&probe.get(PODS).await);
+    let evict = |pod: &str| {
+        let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}});
+        (format!("{PODS}/{pod}/eviction"), eviction)
+    };
+    let (path, eviction) = evict(&pods[0]);
+    probe.create(&path, eviction).await;
+    let (path, eviction) = evict(&pods[1]);
+    let refused = probe.expect(429, "POST", &path, eviction).await;
+    assert_eq!(refused["details"]["causes"][0]["reason"], "DisruptionBudget", "{refused:#}");
     probe.expect(200, "DELETE", &format!("{services}/web"), Value::Null).await;
     probe.wait_for(slices, |slices| items(slices).is_empty()).await;
     probe.wait_for("/api/v1/namespaces/default/endpoints", |list| !names(list).contains(&"web".to_owned())).await;
