@@ -4,14 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::agenda::{Key, Kind};
 use super::concerns::Memory;
-use super::objects::{controller_of, is_controlled_by, is_over, number, selects, text, uid};
+use super::objects::{
+    controller_of, controller_reference, is_controlled_by, is_deleted, is_over, number, selects, text, uid,
+};
 use super::plan::{
-    Api, BUDGETS, CLAIMS, CONTROLLER_REVISIONS, CRON_JOBS, DAEMON_SETS, DEPLOYMENTS, ENDPOINT_SLICES, ENDPOINTS, JOBS,
-    NODES, PODS, Plan, REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS, STORAGE_CLASSES, VOLUMES,
+    Action, Api, BUDGETS, CLAIMS, CONTROLLER_REVISIONS, CONTROLLERS, CRON_JOBS, DAEMON_SETS, DEPLOYMENTS,
+    ENDPOINT_SLICES, ENDPOINTS, JOBS, NODES, PODS, Plan, REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES,
+    STATEFUL_SETS, STORAGE_CLASSES, VOLUMES,
 };
 use super::pod::{Setting, Stage};
 use super::scheduling::Claim;
@@ -38,6 +41,9 @@ pub fn plan(state: &State, memory: &mut Memory, workloads: &Workloads, key: &Key
         }
         Kind::ReplicaSet => {
             let set = reader.get(REPLICA_SETS, place)?;
+            if let Some(adoption) = adoption(&reader, place, (REPLICA_SETS, &set), PODS) {
+                return Some(adoption);
+            }
             replica_set::reconcile(now, REPLICA_SETS, &set, &reader.controlled(PODS, &set))
         }
         Kind::ReplicationController => {
@@ -47,11 +53,17 @@ pub fn plan(state: &State, memory: &mut Memory, workloads: &Workloads, key: &Key
         }
         Kind::Deployment => {
             let object = reader.get(DEPLOYMENTS, place)?;
+            if let Some(adoption) = adoption(&reader, place, (DEPLOYMENTS, &object), REPLICA_SETS) {
+                return Some(adoption);
+            }
             let surroundings = deployment_surroundings(&reader, place, &object);
             deployment::reconcile(now, &object, surroundings)
         }
         Kind::StatefulSet => {
             let set = reader.get(STATEFUL_SETS, place)?;
+            if let Some(adoption) = adoption(&reader, place, (STATEFUL_SETS, &set), PODS) {
+                return Some(adoption);
+            }
             let (pods, known) = (reader.controlled(PODS, &set), reader.controlled(CONTROLLER_REVISIONS, &set));
             let has_claims = set["spec"]["volumeClaimTemplates"].as_array().is_some_and(|list| !list.is_empty());
             let claims = if has_claims { reader.names(CLAIMS, &place.namespace) } else { BTreeSet::new() };
@@ -83,7 +95,7 @@ pub fn plan(state: &State, memory: &mut Memory, workloads: &Workloads, key: &Key
         Kind::Service => {
             let endpoints = reader.get(ENDPOINTS, place);
             let Some(object) = reader.get(SERVICES, place) else { return endpoints.as_ref().map(service::clean_up) };
-            let selector = serde_json::json!({"matchLabels": object["spec"]["selector"]});
+            let selector = json!({"matchLabels": object["spec"]["selector"]});
             let pods = match service::has_selector(&object) {
                 true => reader.selected(place, &selector),
                 false => Vec::new(),
@@ -98,6 +110,22 @@ pub fn plan(state: &State, memory: &mut Memory, workloads: &Workloads, key: &Key
         }
     };
     Some(plan)
+}
+
+/// Objects without an owner that fit a selector become the property of whoever selects them.
+fn adoption(reader: &Reader<'_>, place: &Place, (api, owner): (Api, &Value), owned: Api) -> Option<Plan> {
+    let orphans = match is_deleted(owner) {
+        true => Vec::new(),
+        false => reader.orphans(owned, place, &owner["spec"]["selector"]),
+    };
+    let actions: Vec<Action> = orphans
+        .into_iter()
+        .map(|mut object| {
+            object["metadata"]["ownerReferences"] = json!([controller_reference(api, owner)]);
+            Action::Update { api: owned, object, manager: CONTROLLERS }
+        })
+        .collect();
+    (!actions.is_empty()).then_some(Plan { actions, wake: None })
 }
 
 /// How many pods the owners of pods want.
@@ -223,6 +251,15 @@ impl Reader<'_> {
         let mut found = self.state.store().list(&resource.storage, Some(&place.namespace), None);
         found.retain(|stored| selects(selector, |key| stored.label(key)));
         found.iter().map(|stored| decode(&resource, stored)).collect()
+    }
+
+    /// The objects of a resource without any owner that a selector fits, and that are to stay.
+    fn orphans(&self, api: Api, place: &Place, selector: &Value) -> Vec<Value> {
+        let Some(resource) = self.state.built_in(api.group, api.version, api.plural) else { return Vec::new() };
+        let mut found = self.state.store().list(&resource.storage, Some(&place.namespace), None);
+        found.retain(|stored| stored.owners().next().is_none() && selects(selector, |key| stored.label(key)));
+        let decoded = found.iter().map(|stored| decode(&resource, stored));
+        decoded.filter(|object| !is_deleted(object) && !is_over(object)).collect()
     }
 
     /// The objects of a resource that an owner controls.

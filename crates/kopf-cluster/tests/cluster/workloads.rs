@@ -3,6 +3,7 @@
 // Tests may panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use kopf_cluster::{Cluster, Options, Workloads};
 use serde_json::{Value, json};
 
 use crate::common::Probe;
@@ -487,4 +488,38 @@ async fn events_tell_what_happened() {
         "ReplicaSet SuccessfulCreate",
     ];
     assert_eq!(told, expected, "{events:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn orphans_are_adopted() {
+    let probe = Probe::with_workloads();
+    let path = format!("{DEPLOYMENTS}/web");
+    probe.create(DEPLOYMENTS, deployment("web", 2, "nginx")).await;
+    probe.wait_for(&path, is_settled(2)).await;
+    let (sets, pods) = (names(&probe.get(REPLICA_SETS).await), names(&probe.get(PODS).await));
+    probe.expect(200, "DELETE", &format!("{path}?propagationPolicy=Orphan"), Value::Null).await;
+    assert!(items(&probe.get(REPLICA_SETS).await)[0]["metadata"].get("ownerReferences").is_none());
+    probe.create(DEPLOYMENTS, deployment("web", 2, "nginx")).await;
+    probe.wait_for(&path, is_settled(2)).await;
+    assert_eq!((names(&probe.get(REPLICA_SETS).await), names(&probe.get(PODS).await)), (sets, pods));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_begun_before_a_restart_is_finished_after_it() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("workloads-{}", std::process::id()));
+    let options = |workloads| Options { data_dir: Some(directory.clone()), workloads, ..Options::default() };
+    let before = Cluster::open(options(None)).unwrap();
+    let probe = Probe::of(before);
+    probe.create(DEPLOYMENTS, deployment("web", 2, "nginx")).await;
+    assert_eq!(items(&probe.get(PODS).await).len(), 0);
+    probe.cluster.close();
+    for _ in 0..2 {
+        // The second time everything is there already.
+        let probe = Probe::of(Cluster::open(options(Some(Workloads::default()))).unwrap());
+        probe.wait_for(&format!("{DEPLOYMENTS}/web"), is_settled(2)).await;
+        assert_eq!(items(&probe.get(PODS).await).len(), 2);
+        assert_eq!(items(&probe.get("/api/v1/nodes").await).len(), 1);
+        probe.cluster.close();
+    }
+    std::fs::remove_dir_all(&directory).unwrap();
 }
