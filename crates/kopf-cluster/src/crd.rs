@@ -1,6 +1,6 @@
 //! Custom resource definitions: from a CRD to resources of the catalog.
 //!
-//! `verbs/` call [`prepare`] and [`check`] for every CRD that is written, and [`settle`] after it:
+//! `verbs/` call [`prepare`] for every CRD that is written, and [`settle`] after it:
 //! that is what the controllers of a real server do some milliseconds later. [`resource_types`]
 //! turns a settled CRD into what the catalog serves.
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::catalog::{Origin, ResourceType, Subresource, TypeFacts, definitions};
 use crate::clock::timestamp;
 use crate::jsonpath::JsonPath;
-use crate::schema::{FieldError, Schema};
+use crate::schema::Schema;
 use crate::webhooks::ConversionWebhook;
 
 /// What keeps a deleted CRD until its objects are gone.
@@ -97,91 +97,110 @@ pub fn prepare(crd: &mut Value) {
     }
 }
 
-/// What is wrong with a CRD.
-pub fn check(crd: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let spec = &crd["spec"];
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let expected = format!("{}.{}", text(&spec["names"]["plural"]), text(&spec["group"]));
-    if text(&crd["metadata"]["name"]) != expected {
-        let detail = "must be spec.names.plural+\".\"+spec.group";
-        errors.push(FieldError::invalid("metadata.name", crd["metadata"]["name"].clone(), detail));
-    }
-    if text(&spec["group"]).is_empty() {
-        errors.push(FieldError::required("spec.group", ""));
-    } else if text(&spec["group"]).split('.').count() < 2 {
-        let detail = "should be a domain with at least one dot";
-        errors.push(FieldError::invalid("spec.group", spec["group"].clone(), detail));
-    }
-    match text(&spec["scope"]).as_str() {
-        "Namespaced" | "Cluster" => {}
-        "" => errors.push(FieldError::required("spec.scope", "")),
-        _ => {
-            let supported = ["Cluster".to_owned(), "Namespaced".to_owned()];
-            errors.push(FieldError::not_supported("spec.scope", spec["scope"].clone(), &supported));
+/// What the controllers add to the status of a CRD, beside the other ones of its group; None if
+/// it is there already.
+pub fn settle(crd: &Value, others: &[Value], now: Timestamp) -> Option<Value> {
+    let mut settled = crd.clone();
+    let (accepted, conflict) = accepted_names(crd, others);
+    let status = settled.get_mut("status")?.as_object_mut()?;
+    status.insert("acceptedNames".into(), accepted);
+    let conditions = status.entry("conditions").or_insert(Value::Null);
+    match conflict {
+        None => {
+            set_condition(conditions, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now);
+            let message = "the initial names have been accepted";
+            set_condition(conditions, "Established", "True", "InitialNamesAccepted", message, now);
         }
-    }
-    let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if versions.iter().filter(|version| version["storage"] == true).count() != 1 {
-        let detail = "must have exactly one version marked as storage version";
-        errors.push(FieldError::invalid("spec.versions", spec["versions"].clone(), detail));
-    }
-    for (index, version) in versions.iter().enumerate() {
-        if version["schema"]["openAPIV3Schema"].is_null() {
-            let path = format!("spec.versions[{index}].schema.openAPIV3Schema");
-            errors.push(FieldError::required(path, "schemas are required"));
-        }
-    }
-    for field in ["plural", "kind"] {
-        if text(&spec["names"][field]).is_empty() {
-            errors.push(FieldError::required(format!("spec.names.{field}"), ""));
-        }
-    }
-    if let Some(old) = old.filter(|old| is_established(old)) {
-        for field in ["group", "scope"] {
-            if old["spec"][field] != spec[field] {
-                let path = format!("spec.{field}");
-                errors.push(FieldError::invalid(path, spec[field].clone(), "field is immutable"));
+        Some((reason, message)) => {
+            set_condition(conditions, "NamesAccepted", "False", reason, &message, now);
+            // What is served once stays so.
+            if !is_established(crd) {
+                set_condition(conditions, "Established", "False", "NotAccepted", "not all names are accepted", now);
             }
         }
     }
-    errors
+    (settled != *crd).then_some(settled)
 }
 
-/// What the controllers add to the status of a CRD; None if it is there already.
-pub fn settle(crd: &Value, now: Timestamp) -> Option<Value> {
-    let mut settled = crd.clone();
-    let names = crd["spec"]["names"].clone();
-    let status = settled.get_mut("status")?.as_object_mut()?;
-    status.insert("acceptedNames".into(), names);
-    let conditions = status.entry("conditions").or_insert(Value::Null);
-    let wanted = [
-        ("NamesAccepted", "NoConflicts", "no conflicts found"),
-        ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-    ];
-    for (kind, reason, message) in wanted {
-        set_condition(conditions, kind, reason, message, now);
+/// Whether a CRD has to wait for names of others.
+pub fn waits_for_names(crd: &Value) -> bool {
+    let conditions = crd["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|condition| condition["type"] == "NamesAccepted" && condition["status"] == "False")
+}
+
+/// The names that nobody else of the group uses, and the last conflict about the others.
+fn accepted_names(crd: &Value, others: &[Value]) -> (Value, Option<(&'static str, String)>) {
+    let wanted = &crd["spec"]["names"];
+    let rivals: Vec<&Value> = others
+        .iter()
+        .filter(|other| other["spec"]["group"] == crd["spec"]["group"])
+        .filter(|other| other["metadata"]["name"] != crd["metadata"]["name"])
+        .map(|other| &other["status"]["acceptedNames"])
+        .collect();
+    let is_in = |names: &Value, fields: &[&str], wanted: &Value| {
+        fields.iter().any(|field| match &names[*field] {
+            Value::Array(list) => list.contains(wanted),
+            single => single == wanted && single != "",
+        })
+    };
+    let resources = ["plural", "singular", "shortNames"];
+    let kinds = ["kind", "listKind"];
+    let is_taken = |fields: &[&str], wanted: &Value| rivals.iter().any(|names| is_in(names, fields, wanted));
+    let mut accepted = crd["status"]["acceptedNames"].clone();
+    if !accepted.is_object() {
+        accepted = json!({"plural": "", "kind": ""});
     }
-    (settled != *crd).then_some(settled)
+    let mut conflict = None;
+    for (field, reason, fields) in [
+        ("plural", "PluralConflict", resources.as_slice()),
+        ("singular", "SingularConflict", &resources),
+        ("shortNames", "ShortNamesConflict", &resources),
+        ("kind", "KindConflict", &kinds),
+        ("listKind", "ListKindConflict", &kinds),
+    ] {
+        let Some(given) = wanted.get(field) else {
+            if let Some(names) = accepted.as_object_mut() {
+                names.shift_remove(field);
+            }
+            continue;
+        };
+        let single = [given.clone()];
+        let list = given.as_array().map_or(single.as_slice(), Vec::as_slice);
+        let taken: Vec<String> = list.iter().filter(|name| is_taken(fields, name)).map(ToString::to_string).collect();
+        match taken.len() {
+            0 => accepted[field] = given.clone(),
+            1 => conflict = Some((reason, format!("{} is already in use", taken.concat()))),
+            _ => {
+                let all: Vec<String> = taken.iter().map(|name| format!("{name} is already in use")).collect();
+                conflict = Some((reason, format!("[{}]", all.join(", "))));
+            }
+        }
+    }
+    if let Some(categories) = wanted.get("categories") {
+        accepted["categories"] = categories.clone();
+    }
+    (accepted, conflict)
 }
 
 /// Notes that a CRD is going away.
 pub fn terminate(crd: &mut Value, now: Timestamp) {
     let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
-    set_condition(&mut crd["status"]["conditions"], "Terminating", "InstanceDeletionPending", message, now);
+    let conditions = &mut crd["status"]["conditions"];
+    set_condition(conditions, "Terminating", "True", "InstanceDeletionPending", message, now);
 }
 
-fn set_condition(conditions: &mut Value, kind: &str, reason: &str, message: &str, now: Timestamp) {
+fn set_condition(conditions: &mut Value, kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) {
     if !conditions.is_array() {
         *conditions = json!([]);
     }
     if let Value::Array(conditions) = conditions {
-        if conditions.iter().any(|condition| condition["type"] == kind && condition["status"] == "True") {
-            return;
+        let wanted = json!({"type": kind, "status": status, "lastTransitionTime": timestamp(now),
+            "reason": reason, "message": message});
+        match conditions.iter_mut().find(|condition| condition["type"] == kind) {
+            Some(current) if current["status"] == status && current["reason"] == reason => {}
+            Some(current) => *current = wanted,
+            None => conditions.push(wanted),
         }
-        conditions.retain(|condition| condition["type"] != kind);
-        conditions.push(json!({"type": kind, "status": "True", "lastTransitionTime": timestamp(now),
-            "reason": reason, "message": message}));
     }
 }
 
@@ -316,31 +335,42 @@ mod tests {
         let mut crd = crd();
         complete(&mut crd);
         prepare(&mut crd);
-        assert_eq!(check(&crd, None), []);
         assert_eq!(crd["spec"]["names"]["listKind"], "WidgetList");
         assert_eq!(crd["status"]["storedVersions"], json!(["v1"]));
         assert!(resource_types(&crd).is_empty());
-        let settled = settle(&crd, Timestamp::UNIX_EPOCH).unwrap();
+        let settled = settle(&crd, &[], Timestamp::UNIX_EPOCH).unwrap();
         assert!(is_established(&settled));
-        assert_eq!(settle(&settled, Timestamp::UNIX_EPOCH), None);
+        assert_eq!(settle(&settled, &[], Timestamp::UNIX_EPOCH), None);
         let types = resource_types(&settled);
         assert_eq!(types.len(), 1);
         assert_eq!((types[0].qualified().as_str(), types[0].has_status()), ("widgets.example.com", true));
     }
 
     #[test]
-    fn wrong_crds_are_refused() {
-        let check_with = |change: fn(&mut Value), expected: &str| {
+    fn names_are_taken_by_the_first_one() {
+        let settled = |name: &str, names: Value, others: &[Value]| {
             let mut crd = crd();
-            change(&mut crd);
+            crd["metadata"]["name"] = json!(name);
+            crd["spec"]["names"] = names;
             complete(&mut crd);
             prepare(&mut crd);
-            let errors: Vec<String> = check(&crd, None).iter().map(ToString::to_string).collect();
-            assert!(errors.iter().any(|error| error.contains(expected)), "{errors:?}");
+            settle(&crd, others, Timestamp::UNIX_EPOCH).unwrap()
         };
-        check_with(|crd| crd["metadata"]["name"] = json!("x"), "must be spec.names.plural");
-        check_with(|crd| crd["spec"]["scope"] = json!("Galaxy"), "spec.scope: Unsupported value: \"Galaxy\"");
-        check_with(|crd| crd["spec"]["versions"][1]["storage"] = json!(true), "exactly one version");
-        check_with(|crd| crd["spec"]["versions"][0]["schema"] = json!(null), "schemas are required");
+        let first = settled("widgets.x", json!({"plural": "widgets", "kind": "Widget", "shortNames": ["w"]}), &[]);
+        for (names, reason, message) in [
+            (json!({"plural": "others", "kind": "Widget"}), "ListKindConflict", "\"WidgetList\" is already in use"),
+            (
+                json!({"plural": "others", "kind": "Other", "shortNames": ["w", "o"]}),
+                "ShortNamesConflict",
+                "\"w\" is already in use",
+            ),
+            (json!({"plural": "w", "kind": "Other"}), "PluralConflict", "\"w\" is already in use"),
+            (json!({"plural": "others", "kind": "Other"}), "NoConflicts", "no conflicts found"),
+        ] {
+            let second = settled("others.x", names.clone(), std::slice::from_ref(&first));
+            let condition = &second["status"]["conditions"][0];
+            assert_eq!((&condition["reason"], &condition["message"]), (&json!(reason), &json!(message)), "{names}");
+            assert_eq!(is_established(&second), reason == "NoConflicts", "{names}");
+        }
     }
 }

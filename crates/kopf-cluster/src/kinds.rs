@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use crate::catalog::ResourceType;
 use crate::clock::timestamp;
 use crate::crd;
+use crate::crd_checks;
 use crate::gc;
 use crate::namespaces;
 use crate::ownership::{self, Writer};
@@ -93,7 +94,7 @@ pub fn prepare_change(resource: &ResourceType, old: &Value, object: &mut Value) 
 /// What is wrong with an object beside its metadata.
 pub fn check(resource: &ResourceType, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     match resource.qualified().as_str() {
-        "customresourcedefinitions.apiextensions.k8s.io" => crd::check(object, old),
+        "customresourcedefinitions.apiextensions.k8s.io" => crd_checks::check(object, old),
         _ if resource.custom().is_some() => Vec::new(),
         _ => rules::check(resource, object, old),
     }
@@ -110,17 +111,32 @@ pub fn after_create(state: &Arc<State>, resource: &Arc<ResourceType>, object: &V
 /// What they do after an object was changed.
 pub fn after_update(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
     if resource.is(CRDS.0, CRDS.1) {
-        let place = Place::new("", object["metadata"]["name"].as_str().unwrap_or_default());
-        let now = state.now();
-        let writer = Writer::system("kube-apiserver", "status");
-        // It may be gone already; then there is nothing to settle.
-        let _ = write_if_unchanged(state, resource, &place, false, |crd| {
-            let Some(mut settled) = crd::settle(crd, now) else { return Ok(crd.clone()) };
-            ownership::record(state, resource, &writer, Some(crd), &mut settled);
-            Ok(settled)
-        });
+        settle_crd(state, resource, object["metadata"]["name"].as_str().unwrap_or_default());
+        settle_waiting_crds(state, resource);
     }
     gc::after_update(state, resource, object);
+}
+
+/// Accepts the names of a CRD, if they are free.
+fn settle_crd(state: &Arc<State>, crds: &Arc<ResourceType>, name: &str) {
+    let now = state.now();
+    let writer = Writer::system("kube-apiserver", "status");
+    // It may be gone already; then there is nothing to settle.
+    let _ = write_if_unchanged(state, crds, &Place::new("", name), false, |crd| {
+        let others: Vec<Value> =
+            state.store().list(&crds.storage, None, None).iter().map(|stored| stored.decode()).collect();
+        let Some(mut settled) = crd::settle(crd, &others, now) else { return Ok(crd.clone()) };
+        ownership::record(state, crds, &writer, Some(crd), &mut settled);
+        Ok(settled)
+    });
+}
+
+/// Names that were given up are for those who wait for them.
+fn settle_waiting_crds(state: &Arc<State>, crds: &Arc<ResourceType>) {
+    let stored = state.store().list(&crds.storage, None, None);
+    for waiting in stored.iter().filter(|stored| crd::waits_for_names(&stored.decode())) {
+        settle_crd(state, crds, &waiting.place.name);
+    }
 }
 
 /// What they do after an object was marked as deleted.
@@ -148,6 +164,9 @@ pub fn after_remove(state: &Arc<State>, resource: &Arc<ResourceType>, object: &V
     }
     if resource.custom().is_some() {
         gc::finish_crd_if_empty(state, resource);
+    }
+    if resource.is(CRDS.0, CRDS.1) {
+        settle_waiting_crds(state, resource);
     }
 }
 

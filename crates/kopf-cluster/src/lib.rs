@@ -46,6 +46,7 @@ mod watch;
 mod catalog;
 mod capture;
 mod crd;
+mod crd_checks;
 mod discovery;
 mod openapi;
 mod render;

@@ -31,6 +31,23 @@ pub fn check_name(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String> {
     }
 }
 
+/// One label of a DNS name that begins with a letter.
+pub fn check_label_1035(name: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    if name.len() > 63 {
+        problems.push("must be no more than 63 characters".to_owned());
+    }
+    if !is_label(name) || !name.starts_with(|first: char| first.is_ascii_lowercase()) {
+        problems.push(
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
+             character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
+             validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+                .to_owned(),
+        );
+    }
+    problems
+}
+
 /// Several labels joined by dots.
 pub fn check_subdomain(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
@@ -109,7 +126,7 @@ pub fn check_qualified_name(key: &str) -> Vec<String> {
     if name.is_empty() {
         problems.push("name part must be non-empty".to_owned());
     } else if name.len() > 63 {
-        problems.push("name part must be no more than 63 bytes".to_owned());
+        problems.push("name part must be no more than 63 characters".to_owned());
     }
     if !is_qualified_part(name) {
         problems.push(format!("name part {}", qualified_name_rule()));
@@ -127,7 +144,7 @@ fn qualified_name_rule() -> &'static str {
 pub fn check_label_value(value: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if value.len() > 63 {
-        problems.push("must be no more than 63 bytes".to_owned());
+        problems.push("must be no more than 63 characters".to_owned());
     }
     if !value.is_empty() && !is_qualified_part(value) {
         problems.push(

@@ -60,7 +60,8 @@ impl Converter<'_> {
             let key = format!("convert/{wanted}/{}", places.join(","));
             match self.convert(webhook, resource, &key, &originals, &wanted) {
                 Some(values) => {
-                    for (slot, value) in slots.iter_mut().zip(values?) {
+                    for (slot, mut value) in slots.iter_mut().zip(values?) {
+                        self.prune(resource, &wanted, &mut value);
                         **slot = Arc::new(slot.with_value(value));
                     }
                 }
@@ -82,7 +83,19 @@ impl Converter<'_> {
         };
         let key = format!("{key}/convert/{wanted}");
         let converted = self.convert(webhook, resource, &key, std::slice::from_ref(value), wanted);
-        converted.ok_or_else(Replay::wait)??.pop().ok_or_else(Replay::wait)
+        let mut converted = converted.ok_or_else(Replay::wait)??.pop().ok_or_else(Replay::wait)?;
+        self.prune(resource, wanted, &mut converted);
+        Ok(converted)
+    }
+
+    /// What the schema of a version does not know is dropped, as on every other way in.
+    fn prune(&self, resource: &ResourceType, wanted: &str, value: &mut Value) {
+        let version = wanted.rsplit('/').next().unwrap_or_default();
+        let catalog = self.state.catalog();
+        let target = catalog.get(&resource.group, version, &resource.plural);
+        if let Some(schema) = target.and_then(|target| target.schema()) {
+            schema.prune(value);
+        }
     }
 
     /// Asks for a conversion; None if the answer is not there yet.

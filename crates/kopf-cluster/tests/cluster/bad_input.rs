@@ -306,6 +306,7 @@ async fn deep_objects() {
     let mut crd = widget_crd();
     crd["spec"]["versions"][0]["schema"] =
         json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    crd["spec"]["versions"][0]["selectableFields"] = json!([]);
     probe.create(CRDS, crd).await;
     let widgets = "/apis/example.com/v1/namespaces/default/widgets";
     for (depth, expected) in [(100, 201), (120, 201), (1000, 400), (20_000, 400)] {

@@ -220,3 +220,44 @@ async fn odd_bodies_do_no_harm() {
         }
     }
 }
+
+#[tokio::test]
+async fn names_are_for_the_first_one_until_it_is_gone() {
+    let probe = Probe::new();
+    probe.create(CRDS, widget_crd()).await;
+    let mut second = widget_crd();
+    second["metadata"]["name"] = json!("gadgets.example.com");
+    second["spec"]["names"] = json!({"plural": "gadgets", "kind": "Gadget", "shortNames": ["wd"]});
+    probe.create(CRDS, second).await;
+    let path = format!("{CRDS}/gadgets.example.com");
+    let status = probe.get(&path).await["status"].take();
+    let reasons: Vec<&Value> =
+        status["conditions"].as_array().unwrap().iter().map(|condition| &condition["reason"]).collect();
+    assert_eq!(reasons, ["ShortNamesConflict", "NotAccepted"]);
+    let gadgets = "/apis/example.com/v1/namespaces/default/gadgets";
+    probe.expect(404, "GET", gadgets, Value::Null).await;
+    probe.expect(200, "DELETE", &format!("{CRDS}/widgets.example.com"), Value::Null).await;
+    let status = probe.get(&path).await["status"].take();
+    assert_eq!(status["acceptedNames"]["shortNames"], json!(["wd"]), "{status:#}");
+    probe.get(gadgets).await;
+}
+
+#[tokio::test]
+async fn wrong_definitions_are_refused() {
+    let probe = Probe::new();
+    let mut unstructural = widget_crd();
+    unstructural["spec"]["versions"][1]["schema"]["openAPIV3Schema"] = json!({"type": "object",
+        "properties": {"spec": {"properties": {"a": {"type": "string"}}}}});
+    let refused = probe.expect(422, "POST", CRDS, unstructural).await;
+    assert_eq!(
+        refused["message"],
+        "CustomResourceDefinition.apiextensions.k8s.io \"widgets.example.com\" is invalid: \
+         spec.versions[1].schema.openAPIV3Schema.properties[spec].type: Required value: must not be empty for \
+         specified object fields"
+    );
+    probe.create(CRDS, widget_crd()).await;
+    let (code, refused) = probe
+        .ask_as("PATCH", &format!("{CRDS}/widgets.example.com"), MERGE, json!({"spec": {"scope": "Cluster"}}))
+        .await;
+    assert_eq!(code, 422, "{refused:#}");
+}
