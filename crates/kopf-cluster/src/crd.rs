@@ -78,7 +78,13 @@ pub fn complete(crd: &mut Value) {
         names.entry("singular").or_insert_with(|| json!(kind.to_lowercase()));
         names.entry("listKind").or_insert_with(|| json!(format!("{kind}List")));
     }
-    spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
+    let conversion = spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
+    if let Some(service) = conversion.pointer_mut("/webhook/clientConfig/service").and_then(Value::as_object_mut) {
+        service.entry("port").or_insert_with(|| json!(443));
+    }
+    if spec.get("preserveUnknownFields") == Some(&json!(false)) {
+        spec.shift_remove("preserveUnknownFields");
+    }
 }
 
 /// Fills in the status that a CRD is written with.

@@ -19,7 +19,7 @@ pub fn check(crd: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let spec = &crd["spec"];
     let mut errors = Vec::new();
     let expected = format!("{}.{}", text(&spec["names"]["plural"]), text(&spec["group"]));
-    if text(&crd["metadata"]["name"]) != expected {
+    if old.is_none() && text(&crd["metadata"]["name"]) != expected {
         let detail = "must be spec.names.plural+\".\"+spec.group";
         errors.push(FieldError::invalid("metadata.name", crd["metadata"]["name"].clone(), detail));
     }
