@@ -303,7 +303,11 @@ class Cluster:
         self.request('DELETE', path)
 
     def advance(self, seconds: float) -> None:
-        """Move the time of the cluster on: what is due by then happens now."""
+        """Move the time on: what is due by then happens now, so that nobody waits in tests.
+
+        It is the time of the cluster and of all operators of this process: retries, delays,
+        jobs, watches. The clocks of the handlers' own code are not affected.
+        """
         self._running.advance(seconds)
 
     def compact(self) -> None:

@@ -235,3 +235,24 @@ def test_fixtures_of_the_plugin(kopf_cluster, kopf_runner, tmp_path):
     assert seen['status']['create_fn'] == 'value'
     kopf_cluster.delete('kex', 'one')
     kopf_cluster.wait_gone('kex', 'one')
+
+
+def test_hours_of_retries_pass_at_once(kopf_cluster, kopf_runner, tmp_path):
+    (tmp_path / 'handlers.py').write_text('''
+import kopf
+
+@kopf.on.create('kopfexamples')
+def create_fn(retry, patch, **_):
+    patch.status['tried'] = retry + 1
+    if retry < 3:
+        raise kopf.TemporaryError("not yet", delay=3600)
+    return retry
+''')
+    kopf_cluster.apply(CRD)
+    kopf_runner(tmp_path / 'handlers.py')
+    kopf_cluster.apply(OBJECT)
+    for tried in 1, 2, 3:
+        kopf_cluster.wait_for('kex', 'one', lambda obj, n=tried: obj['status']['tried'] == n)
+        kopf_cluster.advance(3600)
+    seen = kopf_cluster.wait_for('kex', 'one', lambda obj: obj['status']['create_fn'])
+    assert seen['status']['create_fn'] == 3

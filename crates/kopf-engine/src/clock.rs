@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// A cheap handle to the time and the random numbers of one operator.
@@ -24,11 +25,44 @@ struct Inner {
     random_state: AtomicU64,
 }
 
+/// Moves the time of the operators of this process on, for their tests. Clones share it.
+#[derive(Clone, Debug)]
+pub struct TimeShift {
+    /// How far the time was moved on; whoever waits looks at the time again when it changes.
+    skipped: watch::Sender<Duration>,
+}
+
+impl TimeShift {
+    pub fn new() -> Self {
+        Self { skipped: watch::Sender::new(Duration::ZERO) }
+    }
+
+    /// What is due by then happens now. Network waits are not affected: the network is as slow as before.
+    pub fn advance(&self, by: Duration) {
+        self.skipped.send_modify(|skipped| *skipped = skipped.saturating_add(by).min(LONGEST_SHIFT));
+    }
+
+    fn skipped(&self) -> Duration {
+        *self.skipped.borrow()
+    }
+}
+
+impl Default for TimeShift {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// So that no sum of times overflows.
+const LONGEST_SHIFT: Duration = Duration::from_secs(86_400 * 366 * 100);
+
 /// Where the time of the day comes from.
 #[derive(Debug)]
 enum Wall {
     /// The clock of the machine, with all its jumps.
     System,
+    /// The same, but moved on.
+    Shifted(TimeShift),
     /// A start of our choice plus the time that tokio counts, be it paused or not.
     Simulated { start: Timestamp, origin: Instant },
 }
@@ -46,6 +80,12 @@ impl Clock {
         Self::with(Wall::System, seed)
     }
 
+    /// The real time, moved on by the tests of operators.
+    pub fn shifted(shift: TimeShift) -> Self {
+        let system = Self::system();
+        Self::with(Wall::Shifted(shift), system.inner.random_state.load(Ordering::Relaxed))
+    }
+
     /// A repeatable run: the wall clock starts at `start` and goes with tokio's time.
     ///
     /// To be called inside of a tokio runtime.
@@ -61,26 +101,40 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         match &self.inner.wall {
             Wall::System => Timestamp::now(),
-            Wall::Simulated { start, origin } => {
-                let passed = SignedDuration::try_from(origin.elapsed()).unwrap_or(SignedDuration::MAX);
-                start.checked_add(passed).unwrap_or(Timestamp::MAX)
-            }
+            Wall::Shifted(shift) => later(Timestamp::now(), shift.skipped()),
+            Wall::Simulated { start, origin } => later(*start, origin.elapsed()),
         }
     }
 
     /// The monotonic time, for measuring durations.
     pub fn instant(&self) -> Instant {
-        Instant::now()
+        match &self.inner.wall {
+            Wall::Shifted(shift) => Instant::now() + shift.skipped(),
+            Wall::System | Wall::Simulated { .. } => Instant::now(),
+        }
     }
 
     /// Waits for the duration.
     pub async fn sleep(&self, duration: Duration) {
-        tokio::time::sleep(duration).await;
+        match &self.inner.wall {
+            Wall::Shifted(_) => self.sleep_until(self.instant() + duration.min(LONGEST_SHIFT)).await,
+            Wall::System | Wall::Simulated { .. } => tokio::time::sleep(duration).await,
+        }
     }
 
     /// Waits for the instant; at once if it has passed.
     pub async fn sleep_until(&self, deadline: Instant) {
-        tokio::time::sleep_until(deadline).await;
+        let Wall::Shifted(shift) = &self.inner.wall else {
+            return tokio::time::sleep_until(deadline).await;
+        };
+        let mut skipped = shift.skipped.subscribe();
+        while let Some(left) = deadline.checked_duration_since(self.instant()).filter(|left| !left.is_zero()) {
+            tokio::select! {
+                () = tokio::time::sleep(left) => {}
+                // The sender lives in the clock itself, so this is never an error.
+                _ = skipped.changed() => {}
+            }
+        }
     }
 
     /// Waits for the future, but no longer than the duration.
@@ -101,6 +155,11 @@ impl Clock {
     }
 }
 
+fn later(time: Timestamp, by: Duration) -> Timestamp {
+    let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
+    time.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
 /// The duration of a setting in seconds; what makes no sense (negative, not a number) is zero.
 pub fn seconds(value: f64) -> Duration {
     Duration::try_from_secs_f64(value.max(0.0)).unwrap_or(Duration::MAX)
@@ -119,6 +178,25 @@ mod tests {
         assert_eq!(clock.now().as_second() - start.as_second(), 90);
         let never = clock.timeout(Duration::from_secs(5), std::future::pending::<()>()).await;
         assert_eq!(never, Err(Elapsed));
+    }
+
+    #[tokio::test]
+    async fn shifted_time_wakes_whoever_sleeps() {
+        let shift = TimeShift::new();
+        let clock = Clock::shifted(shift.clone());
+        let (before, instant) = (clock.now(), clock.instant());
+        let sleeper = tokio::spawn({
+            let clock = clock.clone();
+            async move { clock.sleep(Duration::from_secs(3600)).await }
+        });
+        tokio::task::yield_now().await;
+        shift.advance(Duration::from_secs(1800));
+        tokio::task::yield_now().await;
+        assert!(!sleeper.is_finished());
+        shift.advance(Duration::from_secs(1801));
+        sleeper.await.unwrap();
+        assert!(clock.now().duration_since(before).as_secs() >= 3601);
+        assert!(clock.instant() - instant >= Duration::from_secs(3601));
     }
 
     #[tokio::test]

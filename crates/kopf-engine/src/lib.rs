@@ -24,7 +24,7 @@ mod clock;
 
 pub use activities::ActivityError;
 pub use client::{Api, ApiError, PatchKind, Refusal};
-pub use clock::{Clock, seconds};
+pub use clock::{Clock, TimeShift, seconds};
 pub use credentials::{ConnectionInfo, CredentialsError, Login, LoginError, Session, Vault};
 pub use discovery::{Discovery, Insight, Judge, NamespacePattern, NoJudge, Wanted};
 pub use invoke::{

@@ -15,6 +15,7 @@ use kopf_object::{Body, ObjectHead};
 use kopf_reaction::EventType;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use crate::memory::{ObjectMemory, version_number};
 use crate::react::{After, Reactor, ServedKind, Turn};
@@ -33,7 +34,7 @@ const REST_AFTER_A_CRASH: Duration = Duration::from_secs(60);
 const WAITING_AT_MOST: usize = 1024;
 
 /// The longest wait for anything; then the object is looked at again.
-const A_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+pub(crate) const A_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// News that wait for one object, where all of them have to be shown to the spies.
 const NEWS_AT_MOST: usize = 512;
@@ -333,14 +334,15 @@ impl Queue {
         entry.phase = Phase::Idle;
         match after {
             After::Rest | After::Forget => (entry.held, entry.timer) = (None, None),
-            After::Wake { delay, body } => {
+            After::Wake { when, body } => {
                 entry.held = Some(body);
-                entry.timer = Some(self.wake_up(&ready, delay));
+                entry.timer = Some(self.wake_up(&ready, when));
             }
             After::Throttled { delay, body } => {
                 entry.held = body.or(entry.held.take());
                 entry.phase = Phase::Resting;
-                entry.timer = Some(self.wake_up(&ready, delay));
+                let when = self.inner.clock.instant() + delay.min(A_YEAR);
+                entry.timer = Some(self.wake_up(&ready, when));
             }
             After::Unchanged => {}
         }
@@ -353,9 +355,8 @@ impl Queue {
     }
 
     /// Brings the object to its turn at a later time.
-    fn wake_up(&self, ready: &Ready, delay: Duration) -> Timer {
+    fn wake_up(&self, ready: &Ready, when: Instant) -> Timer {
         let queue = self.clone();
-        let when = self.inner.clock.instant() + delay.min(A_YEAR);
         let (kind, uid) = (ready.kind, Arc::clone(&ready.uid));
         let sleeping = tokio::spawn(async move {
             queue.inner.clock.sleep_until(when).await;

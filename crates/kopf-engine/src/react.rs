@@ -16,6 +16,7 @@ use kopf_reaction::{
 };
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use crate::apply::{Applied, ApplyError, Change, Incomplete, Means, apply};
 use crate::invoke::{
@@ -23,7 +24,7 @@ use crate::invoke::{
     StorageQuestion,
 };
 use crate::memory::{ObjectMemory, Throttle, version_number};
-use crate::queue::Seat;
+use crate::queue::{A_YEAR, Seat};
 use crate::schema::{Placement, SchemaBook, placement};
 use crate::{Api, Clock, FrontError, Level, Log, Record, Settings};
 
@@ -61,7 +62,7 @@ pub(crate) enum After {
     /// Nothing is pending.
     Rest,
     /// To be looked at again, with this body unless a newer one comes.
-    Wake { delay: Duration, body: Body },
+    Wake { when: Instant, body: Body },
     /// Resting after an error; newer bodies wait, too. Without a body: whatever was pending, is still.
     Throttled { delay: Duration, body: Option<Body> },
     /// It was an old news: whatever was pending, is still.
@@ -112,14 +113,14 @@ impl Reactor {
                     return self.throttle(memory, &reference, consistent.then_some(body), failure);
                 }
                 Ok(Progressed { gone: true, .. }) => return After::Forget,
-                Ok(Progressed { patched, delay, .. })
+                Ok(Progressed { patched, wake, .. })
                     if !patched.as_ref().is_some_and(|newest| differs(newest, &body)) =>
                 {
                     memory.throttle = Throttle::Off;
-                    return match delay {
+                    return match wake {
                         _ if !consistent => After::Unchanged,
                         None => After::Rest,
-                        Some(seconds) => After::Wake { delay: crate::seconds(seconds), body },
+                        Some(when) => After::Wake { when, body },
                     };
                 }
                 Ok(Progressed { patched, .. }) => {
@@ -134,7 +135,7 @@ impl Reactor {
                 }
             }
         }
-        After::Wake { delay: Duration::ZERO, body }
+        After::Wake { when: self.clock.instant(), body }
     }
 
     /// One cycle: what is decided, is called and patched.
@@ -178,15 +179,24 @@ impl Reactor {
             wanted: None,
             transformations: false,
             last_error: None,
+            decided: self.clock.instant(),
         };
         let conclusion = driver.run().await?;
         let (wanted, transformations) = (driver.wanted.take(), driver.transformations);
         memory.partly_handled.clone_from(&conclusion.partly_handled);
         if event == Some(EventType::Deleted) {
-            return Ok(Progressed { patched: None, delay: None, gone: true });
+            return Ok(Progressed { patched: None, wake: None, gone: true });
         }
         let fully_handled = conclusion.fully_handled;
-        let progressed = self.conclude(kind, &context, reference, &body, conclusion, wanted, transformations).await?;
+        // Delays count from the decision, however long the patch takes.
+        let decided = driver.decided;
+        let wake = conclusion.delay.map(|delay| decided + crate::seconds(delay).min(A_YEAR));
+        let gone = self.conclude(kind, &context, reference, &body, conclusion, wanted, transformations).await?;
+        let progressed = match gone {
+            Concluded::Gone => Progressed { patched: None, wake: None, gone: true },
+            Concluded::Untouched => Progressed { patched: None, wake, gone: false },
+            Concluded::Patched(body) => Progressed { patched: Some(body), wake, gone: false },
+        };
         memory.fully_handled_once |= fully_handled;
         Ok(progressed)
     }
@@ -201,7 +211,7 @@ impl Reactor {
         conclusion: Conclusion,
         mut wanted: Option<Value>,
         transformations: bool,
-    ) -> Result<Progressed, Failure> {
+    ) -> Result<Concluded, Failure> {
         let stored_by_user = !conclusion.operations.is_empty();
         if stored_by_user {
             wanted = self.front.write_storage(Arc::clone(context), conclusion.operations).await?;
@@ -227,11 +237,11 @@ impl Reactor {
                 {
                     self.debug(reference, format!("Sleeping for {seconds} seconds for the delayed handlers."));
                 }
-                Ok(Progressed { patched: None, delay, gone: false })
+                Ok(Concluded::Untouched)
             }
             Applied::Gone => {
                 self.debug(reference, "Patching was skipped: the object does not exist anymore.".to_owned());
-                Ok(Progressed { patched: None, delay: None, gone: true })
+                Ok(Concluded::Gone)
             }
             Applied::Patched { body, inconsistencies, refusals } => {
                 for refusal in refusals {
@@ -241,7 +251,7 @@ impl Reactor {
                     let text = format!("Merge-patching finished with inconsistencies: {}", diff_repr(&inconsistencies));
                     self.say(reference, Level::Warning, text);
                 }
-                Ok(Progressed { patched: Some(body), delay, gone: false })
+                Ok(Concluded::Patched(body))
             }
         }
     }
@@ -331,9 +341,20 @@ impl Reactor {
 struct Progressed {
     /// The newest body, if anything was patched.
     patched: Option<Body>,
-    delay: Option<f64>,
+    /// When handlers are due again.
+    wake: Option<Instant>,
     /// The object turned out to be not there any more.
     gone: bool,
+}
+
+/// What the end of a cycle has done to the object.
+enum Concluded {
+    /// There was nothing to patch.
+    Untouched,
+    /// The newest body.
+    Patched(Body),
+    /// The object turned out to be not there any more.
+    Gone,
 }
 
 /// Why a cycle could not be brought to its end.
@@ -381,12 +402,16 @@ struct Driver<'a> {
     transformations: bool,
     /// The error of the last call, for its traceback.
     last_error: Option<FrontError>,
+    /// When the last step was decided.
+    decided: Instant,
 }
 
 impl Driver<'_> {
     async fn run(&mut self) -> Result<Conclusion, FrontFailure> {
         let mut reply = None;
         loop {
+            // Taken before the time of the day, so that nothing is woken up too late.
+            self.decided = self.reactor.clock.instant();
             let now = self.reactor.clock.now();
             let step = self.cycle.step(reply.take(), now, &mut || self.reactor.clock.jitter(1.0));
             if let Some(scene) = self.cycle.scene()

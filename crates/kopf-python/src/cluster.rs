@@ -13,6 +13,7 @@ use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::failures::{invalid_json, invalid_value, misuse, unavailable};
+use crate::operator;
 
 /// What the front decides on before the start.
 #[derive(Deserialize)]
@@ -103,9 +104,12 @@ impl Cluster {
         self.embedded.find_resource(resource).map(|found| found.path(namespace, name))
     }
 
+    /// Moves the time on: of the cluster, and of all operators of this process.
     #[pyo3(signature = (seconds, /))]
     fn advance(&self, seconds: f64) -> PyResult<()> {
-        self.embedded.advance(Duration::try_from_secs_f64(seconds).map_err(invalid_value)?);
+        let by = Duration::try_from_secs_f64(seconds).map_err(invalid_value)?;
+        self.embedded.advance(by);
+        operator::advance(by);
         Ok(())
     }
 

@@ -1,9 +1,10 @@
 //! One operator, as the front starts, serves and stops it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
-use kopf_engine::{EventDraft, OperatorOptions, Stop, run};
+use kopf_engine::{Clock, EventDraft, OperatorOptions, Stop, TimeShift, run_by};
 use kopf_object::ObjectReference;
 use kopf_reaction::Handler;
 use pyo3::prelude::*;
@@ -16,6 +17,14 @@ use crate::failures::{invalid_json, misuse};
 use crate::front::PythonFront;
 use crate::job::{Job, Work};
 use crate::mailbox::Mailbox;
+
+/// The time of all operators of this process, which the helpers of tests move on.
+static TIME: LazyLock<TimeShift> = LazyLock::new(TimeShift::new);
+
+/// Moves the time of all operators of this process on.
+pub(crate) fn advance(by: Duration) {
+    TIME.advance(by);
+}
 
 /// What the front declares before the start.
 #[derive(Deserialize)]
@@ -108,7 +117,7 @@ impl Operator {
         };
         let (front, mailbox, stop) = (Arc::clone(&self.front), Arc::clone(&self.mailbox), self.stop.clone());
         runtime.spawn(async move {
-            let running = tokio::spawn(run(front, options, stop));
+            let running = tokio::spawn(run_by(Clock::shifted(TIME.clone()), front, options, stop));
             let message = match running.await {
                 Ok(Ok(())) => None,
                 Ok(Err(error)) => Some(error.to_string()),

@@ -6,7 +6,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use kopf_engine::{Configuration, OperatorError, OperatorOptions, Settings, Stop};
+use jiff::Timestamp;
+use kopf_engine::{Clock, Configuration, OperatorError, OperatorOptions, Settings, Stop};
 use kopf_reaction::{ErrorsMode, Handler as Declaration, HandlerKind};
 use kube::Client;
 
@@ -75,6 +76,8 @@ struct Parts {
     namespaces: Vec<String>,
     clusterwide: bool,
     stop_when: Option<BoxFuture<'static, ()>>,
+    /// Whether the wall clock goes with tokio's time.
+    simulated_time: bool,
 }
 
 /// Where the operator works, and with which client.
@@ -164,6 +167,13 @@ impl<S: Send + Sync + 'static, P> Operator<S, P> {
         self
     }
 
+    /// Lets the time of the day go with tokio's time from now on. In a test with paused time, on the embedded
+    /// cluster, hours of retries pass in milliseconds, since nothing waits for a network.
+    pub fn simulated_time(mut self) -> Self {
+        self.parts.simulated_time = true;
+        self
+    }
+
     /// Stops the operator when the future is done.
     pub fn stop_when(mut self, done: impl Future<Output = ()> + Send + 'static) -> Self {
         self.parts.stop_when = Some(Box::pin(done));
@@ -211,6 +221,10 @@ impl ReadyOperator {
                 stop.request("as asked by the application");
             })
         });
+        let clock = match self.parts.simulated_time {
+            true => Clock::simulated(Timestamp::now(), 0),
+            false => Clock::system(),
+        };
         let (front, activities) = self.into_front(options.client.clone())?;
         let options = OperatorOptions {
             activities,
@@ -219,7 +233,7 @@ impl ReadyOperator {
             client: options.client,
             ..OperatorOptions::default()
         };
-        let ended = kopf_engine::run(Arc::new(front), options, stop).await;
+        let ended = kopf_engine::run_by(clock, Arc::new(front), options, stop).await;
         if let Some(stopping) = stopping {
             stopping.abort();
         }

@@ -1,0 +1,139 @@
+//! Operators on the embedded cluster, in one process and without a network: whole lives of objects,
+//! with the hours of their retries, in milliseconds.
+
+// Helpers of tests may panic as tests may.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::future::Future;
+use std::time::Duration;
+
+use kopf::{Meta, Operator, Patch, Retry, Spec, create_of, delete_of, update_of};
+use kopf_cluster::{Cluster, Effect, Fault, Options};
+use kube::api::{DeleteParams, PatchParams, PostParams};
+use kube::{Api, Client, CustomResource, CustomResourceExt, ResourceExt};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::oneshot;
+
+#[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[kube(group = "kopf.dev", version = "v1", kind = "Example", namespaced, status = "ExampleStatus")]
+struct ExampleSpec {
+    size: i32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+struct ExampleStatus {
+    size: Option<i32>,
+    tries: Option<i64>,
+}
+
+async fn take_size(spec: Spec<ExampleSpec>, patch: Patch) -> kopf::Result<()> {
+    patch.status("size", spec.size)?;
+    Ok(())
+}
+
+async fn say_goodbye(_: Meta) {}
+
+async fn fail_thrice(retry: Retry, patch: Patch) -> kopf::Result<()> {
+    patch.status("tries", retry.0 + 1)?;
+    match retry.0 {
+        0..3 => Err(kopf::Error::temporary("not yet").after(Duration::from_secs(3600))),
+        _ => Ok(()),
+    }
+}
+
+/// A cluster with the kind of the tests.
+async fn cluster() -> (Cluster, Client) {
+    let cluster = Cluster::new(Options { workloads: None, ..Options::default() });
+    cluster.apply(&serde_json::to_string(&Example::crd()).unwrap(), "default").await.unwrap();
+    let client = Client::new(cluster.service(), "default");
+    (cluster, client)
+}
+
+/// Runs the operator while the story is told; an error of any of them fails the test.
+async fn tell(operator: Operator, client: Client, story: impl Future<Output = ()>) {
+    let (end, ended) = oneshot::channel::<()>();
+    let operator = operator.simulated_time().all_namespaces().stop_when(async move {
+        let _ = ended.await;
+    });
+    let story = async move {
+        story.await;
+        let _ = end.send(());
+    };
+    let (done, ()) = tokio::join!(operator.run(client), story);
+    done.unwrap();
+}
+
+/// Waits until an object is so. Time is paused, so that it costs none; and it looks ever more seldom.
+async fn wait_for(api: &Api<Example>, name: &str, is_so: impl Fn(Option<&Example>) -> bool) {
+    let mut pause = Duration::from_millis(1);
+    while pause < Duration::from_secs(86_400) {
+        if is_so(api.get_opt(name).await.unwrap().as_ref()) {
+            return;
+        }
+        tokio::time::sleep(pause).await;
+        pause = pause * 11 / 10;
+    }
+    panic!("{name} is {:?}", api.get_opt(name).await.unwrap());
+}
+
+fn size(example: Option<&Example>) -> Option<i32> {
+    example?.status.as_ref()?.size
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_life_of_an_object() {
+    let (_cluster, client) = cluster().await;
+    let api = Api::<Example>::default_namespaced(client.clone());
+    let operator = Operator::new()
+        .on(create_of::<Example>(), take_size)
+        .on(update_of::<Example>().id("resize"), take_size)
+        .on(delete_of::<Example>(), say_goodbye);
+    tell(operator, client, async {
+        api.create(&PostParams::default(), &Example::new("one", ExampleSpec { size: 3 })).await.unwrap();
+        wait_for(&api, "one", |example| size(example) == Some(3)).await;
+        assert_eq!(api.get("one").await.unwrap().finalizers(), ["kopf.zalando.org/KopfFinalizerMarker"]);
+        let patch = kube::api::Patch::Merge(json!({"spec": {"size": 5}}));
+        api.patch("one", &PatchParams::default(), &patch).await.unwrap();
+        wait_for(&api, "one", |example| size(example) == Some(5)).await;
+        api.delete("one", &DeleteParams::default()).await.unwrap();
+        wait_for(&api, "one", |example| example.is_none()).await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn hours_of_retries_take_no_time() {
+    let (_cluster, client) = cluster().await;
+    let api = Api::<Example>::default_namespaced(client.clone());
+    let started = tokio::time::Instant::now();
+    tell(Operator::new().on(create_of::<Example>(), fail_thrice), client, async {
+        api.create(&PostParams::default(), &Example::new("one", ExampleSpec { size: 1 })).await.unwrap();
+        let tries = |example: Option<&Example>| example?.status.as_ref()?.tries;
+        wait_for(&api, "one", |example| tries(example) == Some(4)).await;
+    })
+    .await;
+    assert!(started.elapsed() >= Duration::from_secs(3 * 3600), "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_lost_when_the_api_fails() {
+    let (cluster, client) = cluster().await;
+    let api = Api::<Example>::default_namespaced(client.clone());
+    tell(Operator::new().on(create_of::<Example>(), take_size), client, async {
+        let resource = "examples.kopf.dev";
+        for (index, effect) in
+            [Effect::EndWatch, Effect::ExpireWatch, Effect::SilenceWatch, Effect::error(500)].into_iter().enumerate()
+        {
+            let name = format!("example-{index}");
+            let verb = if matches!(effect, Effect::Error { .. }) { "patch" } else { "watch" };
+            let id = cluster.faults().add(Fault::new(effect).verb(verb).resource(resource).times(1)).unwrap();
+            api.create(&PostParams::default(), &Example::new(&name, ExampleSpec { size: 7 })).await.unwrap();
+            wait_for(&api, &name, |example| size(example) == Some(7)).await;
+            cluster.faults().remove(id);
+        }
+    })
+    .await;
+}
