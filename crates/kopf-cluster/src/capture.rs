@@ -9,7 +9,8 @@ use std::io::Read;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 static ARCHIVE: &[u8] = include_bytes!("../data/kubernetes-1.36.3.capture");
 
@@ -36,6 +37,25 @@ pub fn value(name: &str) -> Option<Arc<Value>> {
         return Some(Arc::clone(known));
     }
     let value = Arc::new(serde_json::from_slice(&unpack(*index().get(name)?)?).ok()?);
+    decoded.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Arc::clone(&value));
+    Some(value)
+}
+
+/// The definitions of a captured OpenAPI document, as its `components`; kept once decoded.
+///
+/// The paths, which are most of such a document, are passed over: a cluster starts in milliseconds.
+pub fn components(name: &str) -> Option<Arc<Value>> {
+    #[derive(Deserialize)]
+    struct Document {
+        components: Value,
+    }
+    static DECODED: OnceLock<Mutex<HashMap<String, Arc<Value>>>> = OnceLock::new();
+    let decoded = DECODED.get_or_init(Mutex::default);
+    if let Some(known) = decoded.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
+        return Some(Arc::clone(known));
+    }
+    let Document { components } = serde_json::from_slice(&unpack(*index().get(name)?)?).ok()?;
+    let value = Arc::new(json!({"components": components}));
     decoded.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Arc::clone(&value));
     Some(value)
 }

@@ -34,6 +34,23 @@ pub struct ResourceType {
     pub origin: Origin,
     /// Compiled when the first object is written; None for kinds without one.
     schema: OnceLock<Option<Schema>>,
+    /// Found when the first object is written; None for custom resources.
+    definition: OnceLock<Option<Definition>>,
+}
+
+/// What the OpenAPI document says about a built-in kind.
+#[derive(Debug)]
+pub struct Definition {
+    /// The document that it is in.
+    document: Arc<Value>,
+    pub name: String,
+}
+
+impl Definition {
+    /// All definitions of its document, by their names.
+    pub fn all(&self) -> Option<&Map<String, Value>> {
+        self.document["components"]["schemas"].as_object()
+    }
 }
 
 /// Where a resource comes from.
@@ -140,6 +157,18 @@ impl ResourceType {
                 | ("discovery.k8s.io", "endpointslices")
                 | ("resource.k8s.io", "deviceclasses" | "resourceslices")
         )
+    }
+
+    /// Its definition in the OpenAPI document, if it is built in.
+    pub fn definition(&self) -> Option<&Definition> {
+        self.definition
+            .get_or_init(|| {
+                let document = definitions(&self.group, &self.version)?;
+                let known = document["components"]["schemas"].as_object()?;
+                let name = Schema::definition_of_kind(known, &self.group, &self.version, &self.kind)?.to_owned();
+                Some(Definition { document, name })
+            })
+            .as_ref()
     }
 
     /// What its objects look like, if it is known.
@@ -278,6 +307,7 @@ impl From<TypeFacts> for ResourceType {
             subresources: facts.subresources,
             origin: facts.origin,
             schema: OnceLock::new(),
+            definition: OnceLock::new(),
         }
     }
 }
@@ -356,8 +386,8 @@ fn read_captured() -> HashMap<(String, String, String), Arc<ResourceType>> {
 /// The definitions of the OpenAPI document of a version of a group.
 pub fn definitions(group: &str, version: &str) -> Option<Arc<Value>> {
     match group {
-        "" => capture::value(&format!("openapi/v3/api/{version}")),
-        group => capture::value(&format!("openapi/v3/apis/{group}/{version}")),
+        "" => capture::components(&format!("openapi/v3/api/{version}")),
+        group => capture::components(&format!("openapi/v3/apis/{group}/{version}")),
     }
 }
 

@@ -5,25 +5,22 @@
 
 use serde_json::{Map, Value};
 
-use crate::catalog::{ResourceType, definitions};
+use crate::catalog::ResourceType;
 use crate::quantity::{PATTERN_PROBLEM, Quantity};
-use crate::schema::{Schema, go_quote};
+use crate::schema::go_quote;
 
 /// What cannot be decoded, if anything: `json: cannot unmarshal string into Go struct field …`.
 pub fn misfit(resource: &ResourceType, object: &Value) -> Option<String> {
-    let document = definitions(&resource.group, &resource.version)?;
-    let known = document["components"]["schemas"].as_object()?;
-    let name = Schema::definition_of_kind(known, &resource.group, &resource.version, &resource.kind)?;
-    let walk = Walk { known };
-    walk.fields(name, known.get(name)?, "", object)
+    let definition = resource.definition()?;
+    let known = definition.all()?;
+    Walk { known }.fields(&definition.name, known.get(&definition.name)?, "", object)
 }
 
 /// Writes all quantities of an object in their one form: `1024Ki` becomes `1Mi`.
 pub fn settle_quantities(resource: &ResourceType, object: &mut Value) {
-    let Some(document) = definitions(&resource.group, &resource.version) else { return };
-    let Some(known) = document["components"]["schemas"].as_object() else { return };
-    let name = Schema::definition_of_kind(known, &resource.group, &resource.version, &resource.kind);
-    if let Some(schema) = name.and_then(|name| known.get(name)) {
+    let Some(definition) = resource.definition() else { return };
+    let Some(known) = definition.all() else { return };
+    if let Some(schema) = known.get(&definition.name) {
         Walk { known }.settle(schema, object);
     }
 }

@@ -75,9 +75,7 @@ pub fn check_open(state: &State, resource: &ResourceType, namespace: &str, name:
     let Some(namespaces) = namespaces(state) else { return Ok(()) };
     match state.get(&namespaces, &Place::new("", namespace)) {
         None => Err(Refusal::not_found(&namespaces, namespace)),
-        Some(stored) if stored.decode()["metadata"].get("deletionTimestamp").is_some() => {
-            Err(Refusal::terminating(resource, name, namespace))
-        }
+        Some(stored) if stored.deleting => Err(Refusal::terminating(resource, name, namespace)),
         Some(_) => Ok(()),
     }
 }

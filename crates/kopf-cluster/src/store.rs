@@ -31,6 +31,8 @@ pub struct Stored {
     pub place: Place,
     /// The global version at which it was written.
     pub version: u64,
+    /// Whether it is marked as deleted.
+    pub deleting: bool,
     /// The uids of its owners, for garbage collection.
     owners: Box<[Box<str>]>,
     /// For label selectors, so that they need not decode the object.
@@ -353,6 +355,7 @@ impl Stored {
     fn new(place: Place, version: u64, mut value: Value) -> Self {
         let mut labels = Vec::new();
         let mut owners = Vec::new();
+        let mut deleting = false;
         if let Value::Object(fields) = &mut value {
             fields.shift_remove("kind");
             // In which version it is stored is told first, where it is found without decoding.
@@ -362,6 +365,7 @@ impl Stored {
             let metadata = fields.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
             if let Value::Object(metadata) = metadata {
                 metadata.insert("resourceVersion".into(), Value::String(version.to_string()));
+                deleting = metadata.contains_key("deletionTimestamp");
                 let found = metadata.get("labels").and_then(Value::as_object).into_iter().flatten();
                 labels.extend(found.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into()))));
                 let found = metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
@@ -370,7 +374,14 @@ impl Stored {
         }
         // A JSON value can always be written; the empty object stands for what cannot happen.
         let raw = serde_json::to_vec(&value).unwrap_or_else(|_| b"{\"metadata\":{}}".to_vec());
-        Self { place, version, owners: owners.into_boxed_slice(), labels: labels.into_boxed_slice(), raw: raw.into() }
+        Self {
+            place,
+            version,
+            deleting,
+            owners: owners.into_boxed_slice(),
+            labels: labels.into_boxed_slice(),
+            raw: raw.into(),
+        }
     }
 
     /// An object as it was written before.
@@ -385,6 +396,7 @@ impl Stored {
         struct Metadata {
             labels: BTreeMap<Box<str>, Box<str>>,
             owner_references: Vec<Owner>,
+            deletion_timestamp: Option<serde::de::IgnoredAny>,
         }
         #[derive(Deserialize)]
         struct Owner {
@@ -393,7 +405,14 @@ impl Stored {
         // It was checked by its schema before it was written, and by its checksum since.
         let Indexed { metadata } = serde_json::from_slice(&raw).unwrap_or_default();
         let owners = metadata.owner_references.into_iter().map(|owner| owner.uid).collect();
-        Self { place, version, owners, labels: metadata.labels.into_iter().collect(), raw }
+        Self {
+            place,
+            version,
+            deleting: metadata.deletion_timestamp.is_some(),
+            owners,
+            labels: metadata.labels.into_iter().collect(),
+            raw,
+        }
     }
 
     /// The uids of the owners of the object.
