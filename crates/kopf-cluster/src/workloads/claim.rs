@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::objects::{is_deleted, name, namespace, remove_field, set_annotation, text, uid};
-use super::plan::{Action, CLAIMS, CONTROLLERS, Plan, STORAGE_CLASSES, VOLUMES};
+use super::plan::{Action, Api, CLAIMS, CONTROLLERS, Plan, STORAGE_CLASSES, VOLUMES};
 use super::quantity::compare;
 use crate::clock::timestamp;
 
@@ -16,12 +16,12 @@ const PROVISIONER: &str = "kopf.dev/simulated";
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
 /// The storage class of the cluster.
-pub fn initial() -> Action {
+pub fn initial() -> (Api, Value) {
     let class = json!({
         "metadata": {"name": "standard", "annotations": {DEFAULT_CLASS: "true"}},
         "provisioner": PROVISIONER, "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate",
     });
-    Action::Create { api: STORAGE_CLASSES, object: class, manager: CONTROLLERS }
+    (STORAGE_CLASSES, class)
 }
 
 /// Whether claims without a class get this one.
@@ -29,7 +29,7 @@ pub fn is_default(class: &Value) -> bool {
     super::objects::annotation(class, DEFAULT_CLASS) == Some("true")
 }
 
-pub fn reconcile(now: Timestamp, claim: &Value, classes: &[Value], volumes: &[Value]) -> Plan {
+pub fn reconcile(claim: &Value, classes: &[Value], volumes: &[Value]) -> Plan {
     let mut plan = Plan::default();
     if is_deleted(claim) || text(claim, "/status/phase") == "Bound" {
         return plan;
@@ -47,12 +47,10 @@ pub fn reconcile(now: Timestamp, claim: &Value, classes: &[Value], volumes: &[Va
             // The rest is done when the volume is there.
             return plan;
         }
-        (None, None) => {
-            // What shows this pod is not ours to decide: it stays pending until there is something.
-            return plan;
-        }
+        // It stays pending until there is something for it.
+        (None, None) => return plan,
     };
-    plan.actions.extend(bind_volume(now, claim, &volume));
+    plan.actions.extend(bind_volume(claim, &volume));
     let mut object = claim.clone();
     object["spec"]["volumeName"] = json!(name(&volume));
     set_annotation(&mut object, "pv.kubernetes.io/bind-completed", "yes");
@@ -101,7 +99,7 @@ fn show_phase(now: Timestamp, volume: &Value, phase: &str) -> Action {
 }
 
 /// Tells the volume whose it is.
-fn bind_volume(_now: Timestamp, claim: &Value, volume: &Value) -> Option<Action> {
+fn bind_volume(claim: &Value, volume: &Value) -> Option<Action> {
     if text(volume, "/spec/claimRef/uid") == uid(claim) {
         return None;
     }
@@ -199,17 +197,17 @@ mod tests {
     fn volumes_are_made_and_bound() {
         let class = json!({"metadata": {"name": "standard"}, "provisioner": "p", "reclaimPolicy": "Delete"});
         let pending = claim("standard", "1Gi");
-        let plan = reconcile(Timestamp::UNIX_EPOCH, &pending, std::slice::from_ref(&class), &[]);
+        let plan = reconcile(&pending, std::slice::from_ref(&class), &[]);
         let Action::Create { object: made, .. } = &plan.actions[0] else { panic!("{plan:?}") };
         assert_eq!((name(made), text(made, "/spec/capacity/storage")), ("pvc-u", "1Gi"));
         let made = std::slice::from_ref(made);
-        let plan = reconcile(Timestamp::UNIX_EPOCH, &pending, std::slice::from_ref(&class), made);
+        let plan = reconcile(&pending, std::slice::from_ref(&class), made);
         let [Action::Update { object: named, .. }] = &plan.actions[..] else { panic!("{plan:?}") };
         assert_eq!(text(named, "/spec/volumeName"), "pvc-u");
-        let plan = reconcile(Timestamp::UNIX_EPOCH, named, std::slice::from_ref(&class), made);
+        let plan = reconcile(named, std::slice::from_ref(&class), made);
         let [Action::UpdateStatus { object: bound, .. }] = &plan.actions[..] else { panic!("{plan:?}") };
         assert_eq!(bound["status"]["phase"], "Bound");
-        assert_eq!(reconcile(Timestamp::UNIX_EPOCH, bound, &[class], made), Plan::default());
-        assert_eq!(reconcile(Timestamp::UNIX_EPOCH, &claim("nope", "1Gi"), &[], &[]), Plan::default());
+        assert_eq!(reconcile(bound, &[class], made), Plan::default());
+        assert_eq!(reconcile(&claim("nope", "1Gi"), &[], &[]), Plan::default());
     }
 }

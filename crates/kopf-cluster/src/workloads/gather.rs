@@ -84,7 +84,7 @@ pub fn plan(state: &State, memory: &mut Memory, workloads: &Workloads, key: &Key
         }
         Kind::Claim => {
             let object = reader.get(CLAIMS, place)?;
-            claim::reconcile(now, &object, &reader.list(STORAGE_CLASSES), &reader.list(VOLUMES))
+            claim::reconcile(&object, &reader.list(STORAGE_CLASSES), &reader.list(VOLUMES))
         }
         Kind::Volume => {
             let volume = reader.get(VOLUMES, place)?;

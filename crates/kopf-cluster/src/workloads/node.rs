@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::objects::{condition, remove_field, text};
-use super::plan::{Action, CONTROLLERS, KUBELET, LEASES, NODES};
+use super::plan::{Action, Api, CONTROLLERS, LEASES, NODES};
 use crate::capture::KUBERNETES_VERSION;
 use crate::clock::timestamp;
 
@@ -13,8 +13,8 @@ const ADDRESS: &str = "10.89.0.2";
 /// Nodes take more pods than any test makes.
 const PODS: &str = "100k";
 
-/// What makes the node, and keeps it ready.
-pub fn initial(now: Timestamp) -> Vec<Action> {
+/// The node, and the sign that it is alive.
+pub fn initial(now: Timestamp) -> Vec<(Api, Value)> {
     let node = json!({
         "metadata": {
             "name": NAME,
@@ -31,10 +31,7 @@ pub fn initial(now: Timestamp) -> Vec<Action> {
         "metadata": {"name": NAME, "namespace": "kube-node-lease"},
         "spec": {"holderIdentity": NAME, "leaseDurationSeconds": 40, "renewTime": format!("{now:.6}")},
     });
-    vec![
-        Action::Create { api: NODES, object: node, manager: KUBELET },
-        Action::Create { api: LEASES, object: lease, manager: KUBELET },
-    ]
+    vec![(NODES, node), (LEASES, lease)]
 }
 
 fn status(now: Timestamp) -> Value {
