@@ -51,14 +51,14 @@ test-python: build
 test-operators: build
 	cargo build --quiet --locked --package kopf-example-minimal --package kopf-example-memcached
 	KOPF_TEST_CLUSTER=embedded $(BIN)/python -m pytest -q tests/operators tests/clients \
-		--ignore tests/clients/test_controller_runtime.py
+		--ignore tests/clients/test_controller_runtime.py --ignore tests/clients/test_kubectl.py
 
 controlplane:
 	$(PYTHON) tests/controlplane/build
 
 test-real: build controlplane
 	cargo build --quiet --locked --package kopf-example-minimal --package kopf-example-memcached
-	KOPF_TEST_CLUSTER=embedded $(BIN)/python -m pytest -q tests/clients/test_controller_runtime.py
+	KOPF_TEST_CLUSTER=embedded $(BIN)/python -m pytest -q tests/clients/test_controller_runtime.py tests/clients/test_kubectl.py
 	$(BIN)/python -m pytest -q tests/operators tests/clients tests/real tests/parity tests/conformance/test_conformance.py
 
 # The exit code tells whether all answers are equal; the report is written in any case.
