@@ -475,6 +475,11 @@ impl<'a> Admission<'a> {
         let entries = mutated["metadata"]["managedFields"].as_array().into_iter().flatten();
         let is_known = |entry: &Value| matches!(entry["operation"].as_str(), Some("Apply" | "Update"));
         if entries.into_iter().all(is_known) {
+            if let Some(metadata) = mutated["metadata"].as_object_mut()
+                && metadata.get("managedFields") == Some(&json!([]))
+            {
+                metadata.shift_remove("managedFields");
+            }
             return;
         }
         mutated["metadata"]["managedFields"] = before["metadata"]["managedFields"].clone();

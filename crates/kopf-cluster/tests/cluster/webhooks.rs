@@ -49,6 +49,7 @@ fn answer(path: &str, review: &Value) -> Value {
         "/mark" => patch(add("mark", "1")),
         "/rename" => patch(json!([{"op": "replace", "path": "/metadata/name", "value": "other"}])),
         "/sub" => patch(json!([{"op": "add", "path": "/spec", "value": {}}])),
+        "/disown" => patch(json!([{"op": "replace", "path": "/metadata/managedFields", "value": []}])),
         "/wrong" => patch(json!([{"op": "add", "path": "/spec/size", "value": "x"}])),
         _ => return json!("oops"),
     };
@@ -207,6 +208,9 @@ async fn mutating_webhooks_change_objects() {
         assert_eq!(owned, &json!({".": {}, "f:a": {}}));
         assert_eq!(hook.paths(), paths);
     }
+    configure(&probe, &hook, "Mutating", &[("/disown", json!({}))]).await;
+    let created = probe.create(&format!("{MAPS}?dryRun=All"), map("a")).await;
+    assert_eq!(created["metadata"].get("managedFields"), None);
     configure(&probe, &hook, "Mutating", &[("/rename", json!({}))]).await;
     let created = probe.create(MAPS, map("a")).await;
     assert_eq!(created["metadata"]["name"], "other");
