@@ -9,7 +9,7 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kopf
 # What the native module is made of.
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
 
-.PHONY: help build demo test test-rust test-python test-operators test-real controlplane conformance lint lint-rust lint-python invariants format clean
+.PHONY: help build demo test test-rust test-python test-operators test-real controlplane conformance bench bench-quick lint lint-rust lint-python invariants format clean
 
 help:
 	@echo 'make build         .venv with the package in release mode: .venv/bin/kopf, .venv/bin/python'
@@ -17,6 +17,8 @@ help:
 	@echo 'make test          all tests that need only Rust and Python'
 	@echo 'make test-real     the tests on a real control plane (built on the first run; needs Go)'
 	@echo 'make conformance   the embedded cluster against a real one: writes docs/conformance.md'
+	@echo 'make bench         operator frameworks side by side on a real control plane; needs an idle machine'
+	@echo 'make bench-quick   the same with small numbers: to see that all works'
 	@echo 'make controlplane  etcd, kube-apiserver & co into $(CACHE)/controlplane/bin'
 	@echo 'make lint          formats, lints, types, and the invariants of ARCHITECTURE.md'
 	@echo 'make format        reformats the sources'
@@ -66,6 +68,13 @@ conformance: $(VENV)/.installed controlplane
 	cargo build --quiet --locked --package kopf-cluster --example serve
 	$(BIN)/python -m tests.conformance
 
+# The results go to benches/results/new; the folder is to be renamed to the date when they are to be kept.
+bench: build controlplane
+	$(BIN)/python -m benches.peers
+
+bench-quick: build controlplane
+	$(BIN)/python -m benches.peers --quick
+
 lint: lint-rust lint-python invariants
 
 lint-rust:
@@ -73,7 +82,7 @@ lint-rust:
 	cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
 
 lint-python: $(VENV)/.installed
-	$(BIN)/ruff check python tests scripts
+	$(BIN)/ruff check python tests scripts benches
 	$(BIN)/pyright --pythonpath $(BIN)/python python
 
 invariants:
@@ -81,7 +90,7 @@ invariants:
 
 format:
 	cargo fmt --all
-	$(BIN)/ruff check --fix python tests scripts
+	$(BIN)/ruff check --fix python tests scripts benches
 
 clean:
 	rm -rf $(VENV) target

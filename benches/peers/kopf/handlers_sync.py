@@ -1,0 +1,27 @@
+"""The benchmark's "widget" operator on kopf, with sync handlers (in threads).
+
+The same job as the other peers: add a finalizer on first sight, write
+``status.message`` and ``status.observedGeneration`` for every new generation
+of the spec, remove the finalizer on deletion. Nothing else is posted.
+"""
+
+import kopf
+
+
+@kopf.on.startup()
+def configure(settings: kopf.OperatorSettings, **_):
+    settings.posting.enabled = False
+    settings.persistence.finalizer = 'bench.dev/kopf'
+
+
+@kopf.on.create('bench.dev', 'v1', 'widgets')
+@kopf.on.update('bench.dev', 'v1', 'widgets')
+def apply(spec, meta, patch, **_):
+    tags = ','.join(spec['tags'])
+    patch.status['message'] = f'{spec["title"]}: {spec["size"]} {spec["color"]} [{tags}]'
+    patch.status['observedGeneration'] = meta['generation']
+
+
+@kopf.on.delete('bench.dev', 'v1', 'widgets')
+def cleanup(**_):
+    pass

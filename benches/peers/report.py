@@ -1,0 +1,134 @@
+"""Makes the tables of the results: in full for results.md, in short for the README."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .bars import bars_table
+from .metrics import METRICS, Results
+
+#: The rows of the README.
+SHORT = (
+    'storm: CPU',
+    'storm: peak RSS',
+    'storm: sockets',
+    'update: CPU',
+    'delete: CPU',
+    'latency: p50',
+    'latency: p99',
+    'startup: spawn → first status',
+    'idle: RSS',
+    'restart: CPU',
+    'restart: RSS',
+)
+SHORT_BEGIN, SHORT_END = '<!-- bench: begin -->', '<!-- bench: end -->'
+
+
+def full_report(results: Results) -> str:
+    data = results.data
+    scale = data['scale']
+    lines = [
+        '# Operator frameworks side by side',
+        '',
+        f'{data["date"]}; {data["machine"]}; control plane {data["plane"]}.',
+        f'{scale["n"]} objects in storm, update and delete; {scale["burst_n"]} in the burst; '
+        f'{scale["idle_n"]} in idle and restart; latency at {scale["rate"]:g}/s for '
+        f'{scale["latency_seconds"]:g} s; idle for {scale["idle_seconds"]:g} s; '
+        f'{data["rounds"]} rounds.',
+        '',
+        *(f'- {name}: {version}' for name, version in data['versions'].items()),
+        '',
+        'Medians over the rounds, with (min–max) if they differ.',
+        '',
+        *figures_table(results),
+    ]
+    for baseline in data['baselines']:
+        if baseline in results.operators:
+            lines += ['', f'Ratios to **{baseline}**, of the medians; below 1 is less than it:', '']
+            lines += ratios_table(results, baseline)
+    lines += ['', '## The bars', '', *bars_table(results)]
+    lines += ['', '## Requests by verb', '', 'As seen by the API server, in the last round.', '']
+    lines += requests_of(results)
+    errors = [
+        f'- {run["operator"]}, round {run["round"]}: {error}'
+        for run in data['runs']
+        for error in run['figures'].get('errors', [])
+    ]
+    if errors:
+        lines += ['', '## Failures', '', *errors]
+    return '\n'.join(lines) + '\n'
+
+
+def figures_table(results: Results) -> list[str]:
+    lines = header(results)
+    for metric in METRICS.values():
+        cells = []
+        for name in results.operators:
+            values = results.values(name, metric)
+            low, high = (
+                (metric.shown(min(values)), metric.shown(max(values))) if values else ('–', '–')
+            )
+            median = results.median(name, metric)
+            cell = '–' if median is None else metric.shown(median)
+            cells.append(cell if low == high else f'{cell} ({low}–{high})')
+        if set(cells) != {'–'}:
+            unit = f', {metric.unit}' if metric.unit else ''
+            lines.append(f'| {metric.title}{unit} | ' + ' | '.join(cells) + ' |')
+    return lines
+
+
+def ratios_table(results: Results, baseline: str) -> list[str]:
+    lines = header(results)
+    for metric in METRICS.values():
+        base = results.median(baseline, metric)
+        if not base:
+            continue
+        cells = []
+        for name in results.operators:
+            value = results.median(name, metric)
+            cells.append('–' if value is None else f'{value / base:.2f}×')
+        lines.append(f'| {metric.title} | ' + ' | '.join(cells) + ' |')
+    return lines
+
+
+def short_table(results: Results) -> list[str]:
+    """For the README: the medians of what matters most."""
+    lines = header(results)
+    for title in SHORT:
+        metric = METRICS[title]
+        medians = [results.median(name, metric) for name in results.operators]
+        cells = ['–' if value is None else metric.shown(value) for value in medians]
+        unit = f', {metric.unit}' if metric.unit else ''
+        lines.append(f'| {title}{unit} | ' + ' | '.join(cells) + ' |')
+    return lines
+
+
+def put_into(text: str, results: Results) -> str:
+    """The README with the table made anew between its two marks."""
+    before, begin, rest = text.partition(SHORT_BEGIN)
+    _, end, after = rest.partition(SHORT_END)
+    if not begin or not end:
+        raise ValueError(f'There are no marks {SHORT_BEGIN} and {SHORT_END}.')
+    return '\n'.join([before + begin, *short_table(results), end + after])
+
+
+def header(results: Results) -> list[str]:
+    names = results.operators
+    return ['| | ' + ' | '.join(names) + ' |', '|---|' + '---:|' * len(names)]
+
+
+def requests_of(results: Results) -> list[str]:
+    lines = []
+    for name in results.operators:
+        figures: dict[str, Any] = {}
+        for run in results.data['runs']:
+            if run['operator'] == name:
+                figures.update(run['figures'])
+        lines.append(f'- {name}')
+        for phase, found in figures.items():
+            for key in 'requests', 'idle_requests':
+                if isinstance(found, dict) and key in found:
+                    made = ', '.join(f'{count} × {what}' for what, count in found[key].items())
+                    title = phase if key == 'requests' else 'while idle'
+                    lines.append(f'  - {title}: {made or "none"}')
+    return lines
