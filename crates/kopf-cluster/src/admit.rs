@@ -12,10 +12,10 @@ use crate::catalog::ResourceType;
 use crate::clock::timestamp;
 use crate::ownership::{self, Writer};
 use crate::schema::FieldError;
-use crate::state::State;
+use crate::state::{CRDS, State};
 use crate::status::Refusal;
 use crate::webhooks::Admission;
-use crate::{defaults, go_types, kinds, names, rules};
+use crate::{defaults, go_form, go_types, kinds, names, rules};
 
 pub use decode::{
     check_fields, check_type, decode, decode_options, from_yaml, internal_package, type_problem, unknown_fields,
@@ -114,7 +114,7 @@ fn settled_object(
         ownership::record(state, resource, writer, None, &mut value);
     }
     kinds::prepare_new(state, resource, &mut value)?;
-    defaults::show_empty(resource, &mut value);
+    settle_form(resource, &mut value);
     let mut errors = kind_errors(resource, &value);
     let standard = repeats::wants_standard_finalizers(resource);
     errors.extend(names::check_metadata(&value["metadata"], resource.name_rule(), standard));
@@ -194,7 +194,7 @@ fn settled_state(
         ownership::record(state, resource, writer, Some(old), &mut value);
     }
     kinds::prepare_change(resource, old, &mut value);
-    defaults::show_empty(resource, &mut value);
+    settle_form(resource, &mut value);
     let mut errors = kind_errors(resource, &value);
     let standard = repeats::wants_standard_finalizers(resource);
     let found = names::check_metadata(&value["metadata"], resource.name_rule(), standard);
@@ -284,7 +284,16 @@ fn complete(resource: &ResourceType, value: &mut Value) {
             go_types::settle_quantities(resource, value);
             defaults::fill_in(resource, value);
             kinds::complete(resource, value);
+            settle_form(resource, value);
         }
+    }
+}
+
+/// Built-in kinds show some fields even if nobody has set them, and drop others if they are empty.
+fn settle_form(resource: &ResourceType, value: &mut Value) {
+    // CRDs are kept in another way, and know by themselves what they show.
+    if resource.custom().is_none() && !resource.is(CRDS.0, CRDS.1) {
+        go_form::settle(&resource.api_version(), &resource.kind, value);
     }
 }
 

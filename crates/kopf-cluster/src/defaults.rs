@@ -196,42 +196,6 @@ const KINDS: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
-/// Fields that are shown even if they are empty, though nobody has set them.
-const EMPTY: &[(&str, &[(&str, &str)])] = &[
-    (
-        "events",
-        &[
-            ("source", "{}"),
-            ("firstTimestamp", "null"),
-            ("lastTimestamp", "null"),
-            ("eventTime", "null"),
-            ("reportingComponent", "\"\""),
-            ("reportingInstance", "\"\""),
-        ],
-    ),
-    (
-        "events.events.k8s.io",
-        &[("deprecatedSource", "{}"), ("deprecatedFirstTimestamp", "null"), ("deprecatedLastTimestamp", "null")],
-    ),
-    ("horizontalpodautoscalers.autoscaling", &[("status.currentMetrics", "null")]),
-    ("roles.rbac.authorization.k8s.io", &[("rules", "null")]),
-    ("clusterroles.rbac.authorization.k8s.io", &[("rules", "null")]),
-];
-
-/// Shows the fields that are shown even if they are empty.
-pub fn show_empty(resource: &ResourceType, object: &mut Value) {
-    let name = resource.qualified();
-    for (kind, paths) in EMPTY {
-        if *kind == name {
-            fill_all(object, paths);
-        }
-    }
-    // An empty list of rules is stored as none.
-    if resource.group == "rbac.authorization.k8s.io" && object.get("rules") == Some(&json!([])) {
-        object["rules"] = Value::Null;
-    }
-}
-
 /// Fills in what is missing in an object of a built-in kind.
 pub fn fill_in(resource: &ResourceType, object: &mut Value) {
     let name = resource.qualified();
@@ -386,7 +350,6 @@ mod tests {
     #[test]
     fn the_tables_can_be_read() {
         let tables = KINDS.iter().flat_map(|(_, paths)| *paths).chain(POD).chain(CONTAINER);
-        let tables = tables.chain(EMPTY.iter().flat_map(|(_, paths)| *paths));
         for (path, text) in tables {
             serde_json::from_str::<Value>(text).unwrap_or_else(|error| panic!("{path}: {error}"));
         }

@@ -47,9 +47,9 @@ fn field_text(object: &Value, field: &str) -> String {
     let at = |path: &str| path.split('.').try_fold(object, |value, name| value.get(name));
     let found = match field {
         // Events name their source twice, and their old and new APIs name things differently.
+        field if field.starts_with("regarding.") => at(&field.replacen("regarding", "involvedObject", 1)),
         "source" => at("source.component").filter(|source| source.as_str() != Some("")).or(at("reportingComponent")),
         "reportingController" => at("reportingComponent"),
-        "involvedObject.kind" | "regarding.kind" => at("involvedObject.kind"),
         field => at(field),
     };
     match (found, field) {
@@ -78,7 +78,19 @@ fn selectable(resource: &ResourceType) -> Vec<&str> {
             "status.podIPs",
             "status.nominatedNodeName",
         ],
-        ("" | "events.k8s.io", "events") => vec![
+        ("events.k8s.io", "events") => vec![
+            "regarding.kind",
+            "regarding.namespace",
+            "regarding.name",
+            "regarding.uid",
+            "regarding.apiVersion",
+            "regarding.resourceVersion",
+            "regarding.fieldPath",
+            "reason",
+            "reportingController",
+            "type",
+        ],
+        ("", "events") => vec![
             "involvedObject.kind",
             "involvedObject.namespace",
             "involvedObject.name",
@@ -95,7 +107,7 @@ fn selectable(resource: &ResourceType) -> Vec<&str> {
         ("", "namespaces") => vec!["status.phase"],
         ("", "secrets") => vec!["type"],
         ("", "services") => vec!["spec.clusterIP", "spec.type"],
-        ("", "replicationcontrollers") | ("apps", "replicasets") => vec!["status.replicas"],
+        ("", "replicationcontrollers") => vec!["status.replicas"],
         ("batch", "jobs") => vec!["status.successful"],
         ("certificates.k8s.io", "certificatesigningrequests") => vec!["spec.signerName"],
         _ => Vec::new(),

@@ -81,6 +81,12 @@ pub fn check_representation(accept: &str, watching: bool) -> Result<(), Refusal>
     Err(Refusal::no_such_representation(&format!("{ACCEPTED}{}", if watching { streams } else { "" })))
 }
 
+/// Refuses watches in YAML, which has no end of an event.
+pub fn check_stream(accept: &str) -> Result<(), Refusal> {
+    const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+    if wants_yaml(accept) { Err(Refusal::not_acceptable(STREAMS)) } else { Ok(()) }
+}
+
 /// Whether the first of the media types that can be sent is YAML.
 pub fn wants_yaml(accept: &str) -> bool {
     let media_types = accept.split(',').map(|entry| entry.split(';').next().unwrap_or_default().trim());
@@ -88,15 +94,25 @@ pub fn wants_yaml(accept: &str) -> bool {
     media_types.into_iter().find(|media_type| known.contains(media_type)) == Some("application/yaml")
 }
 
+/// Whether metadata is asked for as a list.
+pub fn asks_for_list(accept: &str) -> bool {
+    asked_form(accept) == Some("PartialObjectMetadataList")
+}
+
+/// The form that the first of the media types names.
+fn asked_form(accept: &str) -> Option<&str> {
+    let first = accept.split(',').next().unwrap_or_default();
+    let mut parameters = first.split(';').filter_map(|part| part.trim().split_once('='));
+    parameters.find(|(key, _)| *key == "as").map(|(_, form)| form)
+}
+
 /// Refuses lists of metadata where an object is asked for, and the other way round.
 pub fn check_partial(accept: &str, resource: &ResourceType, is_list: bool) -> Result<(), Refusal> {
-    let first = accept.split(',').next().unwrap_or_default();
-    let asked = first.split(';').filter_map(|part| part.trim().split_once('=')).find(|(key, _)| *key == "as");
     let (package, kind, list) = match resource.custom() {
         Some(_) => ("unstructured", "Unstructured", "UnstructuredList"),
         None => (internal_package(&resource.group), resource.kind.as_str(), resource.list_kind.as_str()),
     };
-    match asked.map(|(_, form)| form) {
+    match asked_form(accept) {
         Some(form @ "PartialObjectMetadata") if is_list => Err(Refusal::unfit_form(format!(
             "you requested {form}, but the requested object is a list (*{package}.{list})"
         ))),

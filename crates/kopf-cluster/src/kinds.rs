@@ -66,6 +66,7 @@ pub fn prepare_new(state: &State, resource: &ResourceType, object: &mut Value) -
         "nodes" => prepare_node(object),
         "persistentvolumeclaims" => {
             protect(object, PVC_PROTECTION);
+            object["status"]["phase"] = json!("Pending");
             workloads::complete_claim(state, object);
         }
         "persistentvolumes" => {
@@ -74,9 +75,6 @@ pub fn prepare_new(state: &State, resource: &ResourceType, object: &mut Value) -
         }
         "services" => services::prepare_new(state, resource, object),
         _ => {}
-    }
-    if let Some(status) = initial_status(resource).filter(|_| object.get("status").is_none()) {
-        object["status"] = status;
     }
     Ok(())
 }
@@ -233,25 +231,6 @@ pub fn shows_deleted(resource: &ResourceType) -> bool {
                 | "volumeattributesclasses"
         ) | ("resource.k8s.io", _)
     )
-}
-
-/// The status of a new object, for kinds that show one at once.
-fn initial_status(resource: &ResourceType) -> Option<Value> {
-    let status = match resource.qualified().as_str() {
-        "deployments.apps" | "jobs.batch" | "cronjobs.batch" => json!({}),
-        "replicasets.apps" | "replicationcontrollers" => json!({"replicas": 0}),
-        "statefulsets.apps" => json!({"replicas": 0, "availableReplicas": 0}),
-        "daemonsets.apps" => json!({"currentNumberScheduled": 0, "numberMisscheduled": 0,
-            "desiredNumberScheduled": 0, "numberReady": 0}),
-        "services" | "ingresses.networking.k8s.io" => json!({"loadBalancer": {}}),
-        "persistentvolumeclaims" => json!({"phase": "Pending"}),
-        "poddisruptionbudgets.policy" => json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0,
-            "expectedPods": 0}),
-        "horizontalpodautoscalers.autoscaling" => json!({"desiredReplicas": 0, "currentMetrics": null}),
-        "resourcequotas" => json!({}),
-        _ => return None,
-    };
-    Some(status)
 }
 
 /// Secrets can be written as text, but are read only in base64.

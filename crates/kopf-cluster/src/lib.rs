@@ -37,6 +37,7 @@ mod kinds;
 mod rules;
 mod quantity;
 mod defaults;
+mod go_form;
 mod go_types;
 mod protobuf;
 mod store;

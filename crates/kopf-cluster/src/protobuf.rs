@@ -70,7 +70,7 @@ pub fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
 }
 
 /// `core/v1.Pod` for `v1` and `Pod`.
-fn message_name(api_version: &str, kind: &str) -> String {
+pub fn message_name(api_version: &str, kind: &str) -> String {
     if matches!(kind, "DeleteOptions" | "Status") {
         return format!("meta.{kind}");
     }

@@ -44,7 +44,7 @@ impl Query {
     }
 
     pub fn number(&self, name: &str) -> Result<Option<i64>, Refusal> {
-        let Some(text) = self.text(name) else { return Ok(None) };
+        let Some(text) = self.get(name) else { return Ok(None) };
         let refuse = |error| Refusal::bad_request(format!("strconv.ParseInt: parsing {text:?}: {}", go_error(&error)));
         text.parse().map(Some).map_err(refuse)
     }
@@ -110,11 +110,23 @@ pub struct ListOptions {
     pub send_initial_events: Option<bool>,
 }
 
+/// The version of the query of a single object.
+pub fn version_of(query: &Query) -> Result<Option<u64>, Refusal> {
+    let version =
+        query.text("resourceVersion").map(|text| text.parse().map_err(|error| invalid_version(text, &error, true)));
+    version.transpose()
+}
+
 impl ListOptions {
     pub fn parse(query: &Query, watching: bool) -> Result<Self, Refusal> {
         let version_text = query.text("resourceVersion");
-        let match_text = query.text("resourceVersionMatch");
-        let send_initial_events = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
+        let mut match_text = query.text("resourceVersionMatch");
+        let mut send_initial_events = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
+        // Watches from no version in particular are taken for the newer way to ask for the same.
+        let from_anywhere = watching && version_text.is_none_or(|version| version == "0");
+        if from_anywhere && send_initial_events.is_none() && match_text.is_none() {
+            (send_initial_events, match_text) = (Some(true), Some("NotOlderThan"));
+        }
         let limit = query.number("limit")?;
         let timeout_seconds = query.number("timeoutSeconds")?;
         check_list(watching, version_text, match_text, query.text("continue"), send_initial_events)?;
@@ -138,10 +150,11 @@ impl ListOptions {
     }
 }
 
-fn invalid_version(text: &str, error: &ParseIntError, watching: bool) -> Refusal {
+/// Only lists call it the fault of the client.
+fn invalid_version(text: &str, error: &ParseIntError, is_internal: bool) -> Refusal {
     let why = go_error(error);
     let why = format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}");
-    match watching {
+    match is_internal {
         true => Refusal::bare(why),
         false => Refusal::bad_request(format!("invalid resource version: {why}")),
     }
@@ -157,39 +170,38 @@ fn check_list(
 ) -> Result<(), Refusal> {
     let field = "resourceVersionMatch";
     let mut errors = Vec::new();
-    let supported: Vec<String> = ["Exact", "NotOlderThan", ""].map(str::to_owned).to_vec();
     if watching {
-        match (send_initial_events, version_match) {
-            (Some(_), Some("NotOlderThan")) => {}
-            (Some(_), _) => errors.push(FieldError::forbidden(
-                field,
-                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            )),
-            (None, Some(_)) => errors.push(FieldError::forbidden(
-                field,
-                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-            )),
-            (None, None) => {}
+        if send_initial_events.is_some() && version_match != Some("NotOlderThan") {
+            let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            errors.push(FieldError::forbidden(field, detail));
         }
-    } else if send_initial_events.is_some() {
-        errors.push(FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+        if version_match.is_some() && send_initial_events.is_none() {
+            let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            errors.push(FieldError::forbidden(field, detail));
+        }
+        if let Some(other) = version_match.filter(|other| *other != "NotOlderThan") {
+            errors.push(FieldError::not_supported(field, json!(other), &["NotOlderThan".to_owned()]));
+        }
+    } else if version_match.is_some() && version.is_none() {
+        let detail = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+        errors.push(FieldError::forbidden(field, detail));
+    }
+    if version_match.is_some() && continue_token.is_some() {
+        let detail = "resourceVersionMatch is forbidden when continue is provided";
+        errors.push(FieldError::forbidden(field, detail));
     }
     if let (false, Some(version_match)) = (watching, version_match) {
-        if version.is_none() {
-            let detail = "resourceVersionMatch is forbidden unless resourceVersion is provided";
-            errors.push(FieldError::forbidden(field, detail));
-        }
-        if continue_token.is_some() {
-            let detail = "resourceVersionMatch is forbidden when continue is provided";
-            errors.push(FieldError::forbidden(field, detail));
-        }
         if !matches!(version_match, "Exact" | "NotOlderThan") {
+            let supported = ["Exact", "NotOlderThan", ""].map(str::to_owned);
             errors.push(FieldError::not_supported(field, json!(version_match), &supported));
         }
         if version_match == "Exact" && version == Some("0") {
             let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
             errors.push(FieldError::forbidden(field, detail));
         }
+    }
+    if !watching && send_initial_events.is_some() {
+        errors.push(FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
     }
     match errors.is_empty() {
         true => Ok(()),
@@ -305,6 +317,20 @@ mod tests {
                  setting resourceVersionMatch to NotOlderThan",
             ),
         );
+        check(
+            "sendInitialEvents=true&resourceVersionMatch=Exact",
+            true,
+            Err("ListOptions.meta.k8s.io \"\" is invalid: [resourceVersionMatch: Forbidden: sendInitialEvents \
+                 requires setting resourceVersionMatch to NotOlderThan, resourceVersionMatch: Unsupported value: \
+                 \"Exact\": supported values: \"NotOlderThan\"]"),
+        );
+        check(
+            "continue=abc",
+            true,
+            Err("ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is \
+                 forbidden when continue is provided"),
+        );
+        check("limit=", false, Err("strconv.ParseInt: parsing \"\": invalid syntax"));
     }
 
     #[test]

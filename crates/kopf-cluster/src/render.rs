@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use crate::catalog::ResourceType;
 use crate::convert;
-use crate::defaults;
 use crate::form::{Form, RowObject};
+use crate::go_form;
 use crate::store::Stored;
 use crate::table;
 
@@ -91,32 +91,23 @@ impl Renderer<'_> {
         event_line(kind, &object)
     }
 
-    /// A sign of life that tells the version up to which everything has been sent.
-    pub fn bookmark(&self, version: u64, ends_initial_events: bool) -> Vec<u8> {
-        let mut metadata = json!({"resourceVersion": version.to_string()});
+    /// A sign of life that tells the version up to which everything has been sent: an object of
+    /// which nothing else is known.
+    pub fn bookmark(&self, version: u64, ends_initial_events: bool, first: bool) -> Vec<u8> {
+        let mut object = json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(),
+            "metadata": {"resourceVersion": version.to_string()}});
         if ends_initial_events {
-            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+            object["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        if self.resource.custom().is_none() {
+            go_form::settle(&self.resource.api_version(), &self.resource.kind, &mut object);
         }
         let object = match self.form {
-            Form::Table(_) => {
-                let row = json!({"cells": [], "object": {"kind": "PartialObjectMetadata",
-                    "apiVersion": "meta.k8s.io/v1", "metadata": metadata}});
-                json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1",
-                    "metadata": {"resourceVersion": version.to_string()}, "columnDefinitions": [], "rows": [row]})
-            }
-            Form::Metadata => {
-                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
-            }
-            Form::Objects => {
-                let mut object = json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(),
-                    "metadata": metadata});
-                if self.resource.custom().is_none() {
-                    defaults::show_empty(self.resource, &mut object);
-                }
-                object
-            }
+            Form::Table(_) => self.table(&[object], &ListMeta { version, ..ListMeta::default() }, first),
+            Form::Metadata => to_bytes(&partial(&object)),
+            Form::Objects => to_bytes(&object),
         };
-        event_line("BOOKMARK", &to_bytes(&object))
+        event_line("BOOKMARK", &object)
     }
 
     fn typed(&self, stored: &Stored) -> Vec<u8> {

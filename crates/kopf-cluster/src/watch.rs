@@ -199,7 +199,7 @@ impl Watch {
                     self.phase = Phase::Live;
                     let announced = self.request.start == (Start::Everything { announce_end: true });
                     if announced && !self.faults.current(&self.state.faults).no_bookmarks {
-                        return Some(self.renderer().bookmark(self.position, true).into());
+                        return Some(self.bookmark(true));
                     }
                 }
                 Phase::Live => return self.live().await,
@@ -264,7 +264,7 @@ impl Watch {
                 if self.faults.current(&self.state.faults).no_bookmarks {
                     return None;
                 }
-                Some(self.renderer().bookmark(self.position, false).into())
+                Some(self.bookmark(false))
             }
         }
     }
@@ -308,8 +308,7 @@ impl Watch {
         match (before, after) {
             (None, true) => self.line("ADDED", &event.object, version),
             (Some(_), true) => self.line("MODIFIED", &event.object, version),
-            (Some(_), false) if event.change == Change::Deleted => self.line("DELETED", &event.object, version),
-            // It is not selected any more: its last selected state is what the client knows.
+            // It is gone, or not selected any more: its last state is what the client knows.
             (Some(previous), false) => self.line("DELETED", previous, version),
             (None, false) => Vec::new(),
         }
@@ -318,6 +317,11 @@ impl Watch {
     fn line(&mut self, kind: &str, stored: &Stored, version: u64) -> Vec<u8> {
         let first = !std::mem::replace(&mut self.started, true);
         self.renderer().event(kind, stored, version, first)
+    }
+
+    fn bookmark(&mut self, ends_initial_events: bool) -> Bytes {
+        let first = !std::mem::replace(&mut self.started, true);
+        self.renderer().bookmark(self.position, ends_initial_events, first).into()
     }
 
     fn renderer(&self) -> Renderer<'_> {

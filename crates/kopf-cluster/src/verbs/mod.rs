@@ -47,6 +47,9 @@ fn act(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Ans
     if route.resource.custom().is_none() {
         form::check_representation(request.accept(), verb == "watch")?;
     }
+    if verb == "watch" {
+        form::check_stream(request.accept())?;
+    }
     // Replacing compares the name with that of the object, and finds another problem.
     if let Some(name) = route.name.as_deref().filter(|_| verb != "update")
         && let Some(problem) = check_name(NameRule::PathSegment, name, false).first()
@@ -92,7 +95,7 @@ fn act(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Ans
 
 /// The verb as discovery calls it.
 pub fn verb_of(request: &Request, route: &ObjectRoute) -> Option<&'static str> {
-    let watching = route.watching || request.query.flag("watch");
+    let watching = route.watching || (route.name.is_none() && request.query.flag("watch"));
     // Objects are created in a namespace, not over all of them.
     let everywhere = route.resource.namespaced && route.namespace.is_none();
     match (&request.method, &route.name, &route.subresource) {

@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::faults::Facts;
 use crate::fields;
-use crate::query::{ListOptions, VersionMatch};
+use crate::form;
+use crate::json;
+use crate::query::{ListOptions, VersionMatch, version_of};
 use crate::render::{ListMeta, Renderer, error_event};
 use crate::request::{Answer, Request};
 use crate::routes::ObjectRoute;
@@ -24,8 +26,7 @@ use crate::webhooks::Converter;
 pub fn get(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
     let form = request.form()?;
     let name = route.name.as_deref().unwrap_or_default();
-    let options = ListOptions::parse(&request.query, false)?;
-    check_not_in_future(state, options.version)?;
+    check_not_in_future(state, version_of(&request.query)?)?;
     let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
     let stored = state.get(&route.resource, &place).ok_or_else(|| Refusal::not_found(&route.resource, name))?;
     let renderer = Renderer { resource: &route.resource, form, now: state.now() };
@@ -49,6 +50,10 @@ pub fn list(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Resul
 pub fn watch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
     let form = request.form()?;
     let mut options = ListOptions::parse(&request.query, true)?;
+    if form::asks_for_list(request.accept()) {
+        // No event is a list, so there is nothing to send.
+        return Ok(Answer::stream(futures::stream::empty()));
+    }
     if let Some(name) = &route.name {
         let term = FieldTerm { field: "metadata.name".into(), value: name.clone(), equal: true };
         options.selectors.fields.terms.push(term);
@@ -138,7 +143,9 @@ fn page(state: &State, route: &ObjectRoute, options: &ListOptions) -> Result<Pag
         objects.retain(|stored| fields::selects(&options.selectors, stored));
     }
     let mut meta = ListMeta { version, ..ListMeta::default() };
-    if let Some(limit) = options.limit.filter(|limit| objects.len() > *limit) {
+    // Whoever takes any version gets it from memory, which knows no pages.
+    let limit = options.limit.filter(|_| token.is_some() || options.version != Some(0));
+    if let Some(limit) = limit.filter(|limit| objects.len() > *limit) {
         let remaining = (objects.len() - limit) as u64;
         objects.truncate(limit);
         if let Some(last) = objects.last() {
@@ -172,9 +179,16 @@ fn encode_token(version: i64, last: &Place, namespace: Option<&str>) -> String {
 fn decode_token(token: &str, namespace: Option<&str>) -> Result<(i64, Place), Refusal> {
     let refuse = |why: &str| Refusal::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
     let bytes = URL_SAFE_NO_PAD.decode(token.trim_end_matches('=')).map_err(|error| refuse(&error.to_string()))?;
-    let token: ContinueToken = serde_json::from_slice(&bytes).map_err(|error| refuse(&error.to_string()))?;
+    let value = json::parse(&bytes).map_err(|problem| refuse(&problem))?;
+    let token: ContinueToken = serde_json::from_value(value).map_err(|error| refuse(&error.to_string()))?;
     if token.api_version != "meta.k8s.io/v1" {
         return Err(refuse(&format!("server does not recognize this encoded version {}", token.api_version)));
+    }
+    if token.version == 0 {
+        return Err(refuse("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
+    }
+    if token.start.is_empty() {
+        return Err(refuse("encoded start key empty (version meta.k8s.io/v1)"));
     }
     let start = token.start.trim_end_matches('\0');
     let place = match (namespace, start.trim_start_matches('/').split_once('/')) {

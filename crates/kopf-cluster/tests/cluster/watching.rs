@@ -74,6 +74,9 @@ async fn bookmarks_come_every_minute_and_before_the_end() {
     let start = tokio::time::Instant::now();
     let mut lines =
         probe.watch(&format!("{MAPS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=90&labelSelector=none")).await;
+    let first = lines.next().await.unwrap();
+    assert_eq!(first["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true", "{first:#}");
+    assert_eq!(start.elapsed(), Duration::ZERO);
     assert_eq!(lines.short().await, "BOOKMARK -");
     assert_eq!(start.elapsed(), Duration::from_secs(60));
     assert_eq!(lines.short().await, "BOOKMARK -");

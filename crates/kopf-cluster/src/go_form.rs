@@ -1,0 +1,229 @@
+//! Objects of built-in kinds in the form in which a real server writes them.
+//!
+//! A real server keeps built-in kinds as structs. Whatever goes through it comes out with the
+//! fields that a struct always shows, be they empty, and without those that it omits when empty.
+//! Which field is which is captured from the sources, together with the numbers of protobuf.
+//! `admit.rs` brings every object into this form; `watch.rs` shows empty objects in bookmarks.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use serde_json::{Map, Value, json};
+
+use crate::capture;
+use crate::protobuf::message_name;
+
+/// Structs nested deeper than this are left as they are.
+const DEPTH_LIMIT: usize = 100;
+
+/// Brings an object into the form of its kind. The metadata of the object itself is left alone:
+/// it has rules of its own.
+pub fn settle(api_version: &str, kind: &str, object: &mut Value) {
+    let (Some(fields), Some(structs)) = (object.as_object_mut(), structs(api_version, kind)) else { return };
+    let metadata = fields.get("metadata").cloned();
+    settle_fields(structs.0, structs.1, fields, 0);
+    match metadata {
+        Some(metadata) => fields.insert("metadata".into(), metadata),
+        None => fields.shift_remove("metadata"),
+    };
+}
+
+/// The object of a kind in which nothing is set, if the kind is known.
+pub fn empty(api_version: &str, kind: &str) -> Option<Map<String, Value>> {
+    let (all, fields) = structs(api_version, kind)?;
+    let mut object = Map::new();
+    settle_fields(all, fields, &mut object, 0);
+    Some(object)
+}
+
+/// All structs, by their names.
+type Structs = HashMap<&'static str, Vec<Field>>;
+
+/// A field of a struct.
+struct Field {
+    name: &'static str,
+    /// A pointer can be nothing, which is not the same as empty.
+    pointer: bool,
+    /// Its fields are those of the struct around it.
+    inline: bool,
+    omit_empty: bool,
+    kind: &'static str,
+}
+
+fn structs(api_version: &str, kind: &str) -> Option<(&'static Structs, &'static [Field])> {
+    static STRUCTS: OnceLock<Structs> = OnceLock::new();
+    let all = STRUCTS.get_or_init(read);
+    Some((all, all.get(message_name(api_version, kind).as_str())?))
+}
+
+/// The captured table; its notation is told by `scripts/capture_protobuf.py`.
+fn read() -> Structs {
+    static TABLE: OnceLock<std::sync::Arc<Value>> = OnceLock::new();
+    let table = TABLE.get_or_init(|| capture::value("protobuf").unwrap_or_default());
+    let field = |field: &'static Value| {
+        let flags = field[2].as_str()?;
+        Some(Field {
+            name: field[1].as_str()?,
+            pointer: flags.contains('p'),
+            inline: flags.contains('i'),
+            omit_empty: flags.contains('o'),
+            kind: field[3].as_str()?,
+        })
+    };
+    let fields = |list: &'static Value| list.as_array().into_iter().flatten().filter_map(field).collect();
+    table.as_object().into_iter().flatten().map(|(name, list)| (name.as_str(), fields(list))).collect()
+}
+
+fn settle_fields(all: &Structs, fields: &[Field], object: &mut Map<String, Value>, depth: usize) {
+    if depth > DEPTH_LIMIT {
+        return;
+    }
+    for field in fields {
+        if field.inline {
+            if let Some(inner) = field.kind.strip_prefix('@').and_then(|name| all.get(name)) {
+                settle_fields(all, inner, object, depth + 1);
+            }
+            continue;
+        }
+        match object.get_mut(field.name).filter(|value| !value.is_null()) {
+            Some(value) => {
+                settle_value(all, field.kind, value, depth);
+                if !field.pointer && is_empty(field.kind, value) {
+                    match (field.omit_empty, field.kind.as_bytes().first()) {
+                        (true, _) => drop(object.shift_remove(field.name)),
+                        // Lists and mappings without items are not stored.
+                        (false, Some(b'[' | b'{')) => *value = Value::Null,
+                        (false, _) => {}
+                    }
+                }
+            }
+            None => {
+                let zero = if field.pointer { Value::Null } else { zero(all, field.kind, depth) };
+                let is_empty = field.pointer || field.name == CREATION || is_empty(field.kind, &zero);
+                match field.omit_empty && is_empty {
+                    true => object.shift_remove(field.name),
+                    false => object.insert(field.name.into(), zero),
+                };
+            }
+        }
+    }
+}
+
+/// The only time that is omitted when it is not set.
+const CREATION: &str = "creationTimestamp";
+
+fn settle_value(all: &Structs, kind: &str, value: &mut Value, depth: usize) {
+    match (kind.split_at_checked(1), value) {
+        (Some(("@", name)), Value::Object(fields)) => {
+            if let Some(inner) = all.get(name).filter(|_| !is_union(name)) {
+                settle_fields(all, inner, fields, depth + 1);
+            }
+        }
+        (Some(("[", item)), Value::Array(items)) => {
+            items.iter_mut().for_each(|value| settle_value(all, item, value, depth));
+        }
+        (Some(("{", item)), Value::Object(entries)) => {
+            entries.values_mut().for_each(|value| settle_value(all, item, value, depth));
+        }
+        _ => {}
+    }
+}
+
+/// Some types of the schemas of CRDs are one thing or another.
+fn is_union(name: &str) -> bool {
+    name.starts_with("apiextensions/v1.JSONSchemaPropsOr")
+}
+
+/// What a field has that nobody has set.
+fn zero(all: &Structs, kind: &str, depth: usize) -> Value {
+    match kind {
+        "s" => json!(""),
+        "i" | "d" | "I" => json!(0),
+        "b" => json!(false),
+        "Q" => json!("0"),
+        "D" => json!("0s"),
+        _ => match kind.strip_prefix('@') {
+            Some(name) if !is_union(name) => {
+                let mut fields = Map::new();
+                if let Some(inner) = all.get(name) {
+                    settle_fields(all, inner, &mut fields, depth + 1);
+                }
+                Value::Object(fields)
+            }
+            _ => Value::Null,
+        },
+    }
+}
+
+/// Whether a value counts as empty for its field. Structs never do, and neither do the types
+/// that are structs in the sources: times, quantities, durations.
+fn is_empty(kind: &str, value: &Value) -> bool {
+    match (kind.as_bytes().first(), value) {
+        (Some(b'T' | b'U' | b'Q' | b'D' | b'I' | b'R' | b'@'), _) => false,
+        (_, Value::Null) => true,
+        (_, Value::Bool(flag)) => !flag,
+        (_, Value::Number(number)) => number.as_f64() == Some(0.0),
+        (_, Value::String(text)) => text.is_empty(),
+        (_, Value::Array(items)) => items.is_empty(),
+        (_, Value::Object(fields)) => fields.is_empty(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settled(api_version: &str, kind: &str, mut object: Value) -> Value {
+        settle(api_version, kind, &mut object);
+        object
+    }
+
+    #[test]
+    fn structs_show_what_they_always_show() {
+        // As a real server answers.
+        for (api_version, kind, sent, expected) in [
+            ("coordination.k8s.io/v1", "Lease", json!({}), json!({"spec": {}})),
+            ("v1", "Service", json!({}), json!({"spec": {}, "status": {"loadBalancer": {}}})),
+            ("v1", "ConfigMap", json!({"data": {}, "immutable": false}), json!({"immutable": false})),
+            ("rbac.authorization.k8s.io/v1", "Role", json!({"rules": []}), json!({"rules": null})),
+            (
+                "rbac.authorization.k8s.io/v1",
+                "RoleBinding",
+                json!({"roleRef": {"name": "x"}}),
+                json!({"roleRef": {"name": "x", "apiGroup": "", "kind": ""}}),
+            ),
+            (
+                "v1",
+                "Pod",
+                json!({"spec": {"hostNetwork": false, "priority": 0, "containers": [
+                    {"name": "c", "env": [{"name": "a", "value": ""}], "command": []}]}}),
+                json!({"status": {}, "spec": {"priority": 0, "containers": [
+                    {"name": "c", "env": [{"name": "a"}], "resources": {}}]}}),
+            ),
+            (
+                "batch/v1",
+                "Job",
+                json!({"spec": {"suspend": false}}),
+                json!({"status": {}, "spec": {
+                "suspend": false, "template": {"metadata": {}, "spec": {"containers": null}}}}),
+            ),
+        ] {
+            assert_eq!(settled(api_version, kind, sent.clone()), expected, "{kind} {sent}");
+        }
+        assert_eq!(settled("example.com/v1", "Own", json!({"a": ""})), json!({"a": ""}));
+    }
+
+    #[test]
+    fn the_form_is_stable_and_metadata_is_left_alone() {
+        let object = json!({"metadata": {"labels": {}, "managedFields": []}, "involvedObject": {"kind": "Pod"}});
+        let once = settled("v1", "Event", object.clone());
+        assert_eq!(once["metadata"], object["metadata"]);
+        assert_eq!((&once["eventTime"], &once["source"]), (&Value::Null, &json!({})));
+        assert_eq!(settled("v1", "Event", once.clone()), once);
+        assert_eq!(
+            empty("v1", "Namespace").map(Value::Object),
+            Some(json!({"metadata": {}, "spec": {}, "status": {}}))
+        );
+        assert!(empty("v1", "Nope").is_none());
+    }
+}
