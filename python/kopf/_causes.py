@@ -198,6 +198,11 @@ class CycleContext:
             self._local_logger = LocalObjectLogger(body=self.body, settings=self.front.settings)
         return self._local_logger
 
+    @property
+    def terse_logger(self) -> Any:
+        from kopf._logging import TerseObjectLogger
+        return TerseObjectLogger(body=self.body, settings=self.front.settings)
+
     def get_cause(self, handler: Handler, cycle: Cycle, job: Job | None = None) -> ResourceCause:
         """The cause for a handler: of its call if there is a job, or of the whole cycle."""
         if handler.kind == 'watching':
@@ -206,6 +211,10 @@ class CycleContext:
                 self._watching = WatchingCause(
                     type=cycle.type, event=event, **self._get_common(self.local_logger))
             return self._watching
+        if handler.kind == 'indexing':
+            common: dict[str, Any] = self._get_common(self.terse_logger)
+            common['patch'] = Patch(None, body=self.body)  # not applied
+            return IndexingCause(**common)
         source = job if job is not None else cycle
         diff = source.diff
         return ChangingCause(

@@ -21,6 +21,7 @@ from kopf import (
     _declarations,
     _encoding,
     _filters,
+    _indices,
     _logging,
     _resources,
     _settings_json,
@@ -29,7 +30,14 @@ from kopf import (
 )
 from kopf._causes import ActivityCause, CycleContext
 from kopf._errors import ActivityError, EngineError
-from kopf._handlers import Activity, ActivityHandler, ChangingHandler, Handler, ResourceHandler
+from kopf._handlers import (
+    Activity,
+    ActivityHandler,
+    ChangingHandler,
+    Handler,
+    IndexingHandler,
+    ResourceHandler,
+)
 from kopf._invoke import Invocation, lower_title
 from kopf._unserved import leave_out_unserved
 from kopf._version import __version__
@@ -38,7 +46,6 @@ if TYPE_CHECKING:
     from kopf import _native
     from kopf._causes import Cause
     from kopf._credentials import Vault
-    from kopf._memo import Index
     from kopf._native import Job
     from kopf._registry import OperatorRegistry
     from kopf._resources import NamespacePattern, Resource, Selector
@@ -86,7 +93,8 @@ class Front:
         self.lifecycle = lifecycle
         self.memo = memo
         self.vault = vault
-        self.indices: dict[str, Index[Any, Any]] = {}
+        self.indices = _indices.Indices(
+            handler.id for handler in registry._indexing.get_all_handlers())
         self.default_namespace: str | None = None
         self.tasks: set[asyncio.Task[None]] = set()
         self.finished: asyncio.Future[None] = loop.create_future()
@@ -122,7 +130,7 @@ class Front:
             _native.STORAGE_READ: self._on_storage_read,
             _native.STORAGE_WRITE: self._on_storage_write,
             _native.TRANSFORM: self._on_transform,
-            _native.FORGET: self._on_forget,
+            _native.UNINDEX: self._on_unindex,
             _native.SUB_DONE: self._on_sub_done,
             _native.READY: self._on_ready_job,
             _native.FINISHED: self._on_finished,
@@ -207,10 +215,9 @@ class Front:
         return self._add(ResourceHandler(id='', fn=_filters.all_, selector=selector))
 
     def _on_configure(self, job: Job) -> None:
-        from kopf._indices import EmptyIndex
         registry = self.registry
-        self.indices = {
-            handler.id: EmptyIndex() for handler in registry._indexing.get_all_handlers()}
+        # Startup handlers may have declared some more.
+        self.indices._ensure(handler.id for handler in registry._indexing.get_all_handlers())
         handlers: list[Handler] = [
             *registry._watching.get_all_handlers(),
             *registry._changing.get_all_handlers(),
@@ -279,7 +286,9 @@ class Front:
         context = CycleContext.of(self, job.cycle)
         round = self._rounds.get(job.handler)
         cause = context.get_cause(handler, job.cycle, job)
-        invocation = Invocation(self, job, handler, cause, context)
+        # Whatever an index function puts into its patch, is not applied.
+        patched = context if handler.kind != 'indexing' else None
+        invocation = Invocation(self, job, handler, cause, patched)
         self._invoke(invocation, round.environment if round is not None else None)
 
     def _invoke(self, invocation: Invocation, environment: contextvars.Context | None) -> None:
@@ -288,8 +297,8 @@ class Front:
         except Exception as error:
             invocation.fail(error)
 
-    def _on_forget(self, job: Job) -> None:
-        """The memory of the object goes away with the job."""
+    def _on_unindex(self, job: Job) -> None:
+        self.indices._forget(job.uid, job.ids)
 
     def _on_filters(self, job: Job) -> None:
         made: dict[Any, dict[str, Any]] = {}  # by the kinds of handlers or by their parents
@@ -421,6 +430,9 @@ class Front:
                 return _encoding.encode(description)
             if handler.activity != Activity.PROBE:
                 return None
+        if isinstance(handler, IndexingHandler):
+            self.indices._keep(handler.id, invocation.job.cycle.uid, result)
+            return None
         return _encoding.encode_or_blame(result, f"The result of {lower_title(handler)}")
 
     def notice_failure(self, invocation: Invocation, error: BaseException) -> None:

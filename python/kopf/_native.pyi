@@ -19,7 +19,7 @@ CHOOSE: Final[int]     # list[int]: the lifecycle function picks from the handle
 STORAGE_READ: Final[int]   # str: JSON {"old": ..., "new": ..., "records": {id: record}}
 STORAGE_WRITE: Final[int]  # str | None: JSON of the patch after the storage wrote into it
 TRANSFORM: Final[int]  # str | None: JSON of the body after `patch.fns` were applied
-FORGET: Final[int]     # nothing: the object is gone; not to be answered
+UNINDEX: Final[int]    # nothing: the indices `ids` have nothing of the object `uid` any more; not to be answered
 SUB_DONE: Final[int]   # nothing: sub-handlers asked for by `Job.execute` made their round
 READY: Final[int]      # nothing: the operator is up (set the ready flag)
 FINISHED: Final[int]   # nothing: the last job; `message` is an error or None
@@ -49,7 +49,7 @@ class Job:
     handlers: Sequence[int]       # CHOOSE
     state: str | None             # CHOOSE: JSON {handler id: {"retries": n, "started": iso, "success": bool, "failure": bool}}
     activity: str | None          # ACTIVITY, LOGIN
-    cycle: Cycle                  # CALL, FILTERS, CHOOSE, STORAGE_*, TRANSFORM, FORGET
+    cycle: Cycle                  # CALL, FILTERS, CHOOSE, STORAGE_*, TRANSFORM
     retry: int                    # ACTIVITY, CALL
     started: float                # ACTIVITY, CALL: POSIX time
     runtime: float                # ACTIVITY, CALL: seconds
@@ -62,6 +62,8 @@ class Job:
                                   # 'new', 'labels.<key>', 'annotations.<key>', 'selector'
     operations: str | None        # STORAGE_READ: JSON list of handler ids & extra fields; STORAGE_WRITE: JSON list of operations
     body: bytes                   # TRANSFORM: the JSON of the freshest body
+    uid: str                      # UNINDEX
+    ids: Sequence[str]            # UNINDEX: ids of index handlers
     token: Any                    # SUB_DONE: what was given to `execute`
     done: bool                    # SUB_DONE: all sub-handlers are finished
     delay: float | None           # SUB_DONE: when to come again, if not done

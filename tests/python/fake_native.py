@@ -12,7 +12,7 @@ import types
 from typing import Any
 
 KINDS = ('LOG', 'ACTIVITY', 'CONFIGURE', 'LOGIN', 'CALL', 'FILTERS', 'CHOOSE', 'STORAGE_READ',
-         'STORAGE_WRITE', 'TRANSFORM', 'FORGET', 'SUB_DONE', 'READY', 'FINISHED')
+         'STORAGE_WRITE', 'TRANSFORM', 'UNINDEX', 'SUB_DONE', 'READY', 'FINISHED')
 
 RESOURCE = {
     'group': 'kopf.dev', 'version': 'v1', 'plural': 'kopfexamples', 'kind': 'KopfExample',
@@ -65,6 +65,8 @@ class Job:
         self.questions = fields.get('questions', ())
         self.operations = fields.get('operations')
         self.body = fields.get('body')
+        self.uid = fields.get('uid', '')
+        self.ids = fields.get('ids', ())
         self.token = fields.get('token')
         self.done = fields.get('done', False)
         self.delay = fields.get('delay')

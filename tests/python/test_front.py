@@ -601,7 +601,6 @@ def test_unserved_kinds_are_named_once(
         run_operator: Any, caplog: pytest.LogCaptureFixture) -> None:
     kopf.daemon('x', id='d')(lambda **_: None)
     kopf.timer('x', id='t', interval=1)(lambda **_: None)
-    kopf.index('x', id='i')(lambda **_: None)
     kopf.on.probe(id='p')(lambda **_: None)
     kopf.on.validate('x', id='v')(lambda **_: None)
     kopf.on.create('x', id='c')(lambda **_: None)
@@ -613,18 +612,43 @@ def test_unserved_kinds_are_named_once(
     config = run_operator(scenario)
     assert [declaration['id'] for declaration in config['handlers']] == ['c']
     [record] = [record for record in caplog.records if 'not served yet' in record.message]
-    for name in ("daemon 'd'", "timer 't'", "indexer 'i'", "activity 'p'", "webhook 'v'"):
+    for name in ("daemon 'd'", "timer 't'", "activity 'p'", "webhook 'v'"):
         assert name in record.message
 
 
-def test_indices_are_there_but_empty(run_operator: Any) -> None:
-    kopf.index('x', id='my_index')(lambda **_: None)
+def test_indices_are_filled_by_calls_and_emptied_on_demand(run_operator: Any) -> None:
+    seen: list[Any] = []
 
-    @kopf.on.create('kopfexamples')
-    async def fn(my_index: kopf.Index[Any, Any], **_: Any) -> Any:
-        return dict(my_index)
+    @kopf.index('kopfexamples', id='names')
+    async def names(name: str, patch: kopf.Patch, **_: Any) -> Any:
+        patch.status['ignored'] = True
+        return {'all': name}
 
-    assert run_call(run_operator)[1]['result'] == '{}'
+    @kopf.index('kopfexamples', id='failing')
+    def failing(**_: Any) -> Any:
+        raise kopf.TemporaryError("not yet", delay=3)
+
+    @kopf.on.create('kopfexamples', id='fn')
+    def fn(names: kopf.Index[str, str], failing: kopf.Index[Any, Any], **_: Any) -> None:
+        seen.append(({key: [*store] for key, store in names.items()}, dict(failing)))
+
+    async def scenario(operator: Operator) -> list[Any]:
+        handlers = {item['id']: item for item in (await operator.configure())['handlers']}
+        assert handlers['names']['kind'] == 'indexing'
+
+        async def call(id: str) -> Any:
+            job = operator.push('CALL', cycle=make_cycle(), handler=handlers[id]['index'])
+            return await job.get_answer()
+
+        answers = [await call(id) for id in ('fn', 'names', 'failing', 'fn')]
+        operator.push('UNINDEX', uid=make_cycle().uid, ids=['names', 'failing'])
+        return [*answers, await call('fn')]
+
+    answers = run_operator(scenario)
+    assert answers[1] == ('done', {'result': None, 'patch': None, 'fns': False})
+    assert answers[2][0] == 'temporary'
+    name = json.loads(make_cycle().body)['metadata']['name']
+    assert seen == [({}, {}), ({'all': [name]}, {}), ({}, {})]
 
 
 def test_speed_of_calls_is_not_a_matter_of_luck(run_operator: Any) -> None:

@@ -64,6 +64,12 @@ pub trait Front: Sink {
     /// Applies the user's transformations of the cycle to a body.
     fn transform(&self, context: Arc<CycleContext>, body: Body) -> BoxFuture<'static, Result<Value, FrontFailure>>;
 
+    /// Removes what the index handlers with these ids have returned for the object, if there is anything.
+    ///
+    /// What they return is kept by the front under their ids and the object's uid, each time instead of what was
+    /// there before; nothing returned means nothing changed.
+    fn unindex(&self, uid: &Arc<str>, ids: &[Arc<str>]);
+
     /// The operator has logged in.
     fn connected(&self, services: Services) {
         drop(services);

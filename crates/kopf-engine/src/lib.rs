@@ -12,6 +12,7 @@ mod watch;
 mod queue;
 mod memory;
 mod react;
+mod indexes;
 mod invoke;
 mod apply;
 mod activities;

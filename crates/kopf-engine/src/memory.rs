@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::indexes::IndexingMemory;
 use crate::invoke::FrontSlot;
 
 /// The memory of one object, from its first event until it is gone.
@@ -19,6 +20,8 @@ pub(crate) struct ObjectMemory {
     pub partly_handled: Option<Arc<Value>>,
     /// The front's own things for the object: the memo.
     pub front: Option<Arc<FrontSlot>>,
+    /// None if the object is in no index.
+    pub indexing: Option<Box<IndexingMemory>>,
     pub throttle: Throttle,
 }
 

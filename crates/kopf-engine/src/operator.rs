@@ -187,7 +187,9 @@ impl Drop for KilledOnDrop {
 
 /// The handlers of objects that this engine serves.
 fn served_handlers(configuration: &Configuration) -> Vec<Arc<Handler>> {
-    let served = |handler: &&Arc<Handler>| matches!(handler.kind, HandlerKind::Watching | HandlerKind::Changing);
+    let served = |handler: &&Arc<Handler>| {
+        matches!(handler.kind, HandlerKind::Watching | HandlerKind::Changing | HandlerKind::Indexing)
+    };
     configuration.handlers.iter().filter(served).cloned().collect()
 }
 

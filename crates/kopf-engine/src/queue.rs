@@ -4,6 +4,10 @@
 //! Live changes go before what was only listed. Everything is bounded: the workers by a limit, the news
 //! per object by a limit, the listed objects by being held as bytes.
 
+mod entry;
+mod gate;
+mod seat;
+
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,13 +17,15 @@ use bytes::Bytes;
 use futures::FutureExt;
 use kopf_object::{Body, ObjectHead};
 use kopf_reaction::EventType;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
-use tokio::task::AbortHandle;
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::memory::{ObjectMemory, version_number};
 use crate::react::{After, Reactor, ServedKind, Turn};
 use crate::{Clock, Level, Log};
+use entry::{Entry, News, Phase, Timer};
+use gate::Gate;
+pub(crate) use seat::Seat;
 
 const TARGET: &str = "kopf.engine.queue";
 
@@ -35,9 +41,6 @@ const WAITING_AT_MOST: usize = 1024;
 
 /// The longest wait for anything; then the object is looked at again.
 pub(crate) const A_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
-
-/// News that wait for one object, where all of them have to be shown to the spies.
-const NEWS_AT_MOST: usize = 512;
 
 /// The queue of one operator. Clones share it.
 #[derive(Clone)]
@@ -68,6 +71,10 @@ struct State {
     live: VecDeque<Ready>,
     /// Objects that were only listed.
     listed: VecDeque<Ready>,
+    /// Closed as long as the indexes are not complete.
+    gate: Gate,
+    /// Objects that wait behind the gate.
+    gated: VecDeque<Ready>,
     /// The workers, with and without seats.
     running: usize,
     next_kind: u64,
@@ -92,48 +99,6 @@ struct Objects {
 struct Ready {
     kind: u64,
     uid: Arc<str>,
-}
-
-/// One object.
-#[derive(Default)]
-struct Entry {
-    phase: Phase,
-    news: VecDeque<News>,
-    /// The newest body, while something is pending with it.
-    held: Option<Body>,
-    timer: Option<Timer>,
-    /// None while a worker has it.
-    memory: Option<Box<ObjectMemory>>,
-    /// The number of the listing that has seen the object last.
-    listing: u64,
-    /// The stream (a namespace) by which the object has come last.
-    stream: u64,
-    /// It turned out to be not there any more while a worker had it.
-    vanished: bool,
-}
-
-/// Where an object is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
-    /// Nothing is due.
-    #[default]
-    Idle,
-    /// It was only listed, and waits for a worker after those with live changes.
-    Listed,
-    /// It waits for a worker.
-    Ready,
-    /// A worker has it.
-    Running,
-    /// It rests after an error: news are kept, but not looked at.
-    Resting,
-}
-
-/// Something new about an object.
-struct News {
-    event: EventType,
-    raw: Bytes,
-    /// Older than what is known: for the spies only.
-    outdated: bool,
 }
 
 /// How a kind is known to the queue; dropped with [`Queue::remove_kind`].
@@ -166,7 +131,36 @@ impl Queue {
 
     /// The kind is not served any more: its objects are forgotten after their turns.
     pub fn remove_kind(&self, key: KindKey) {
-        self.inner.state().kinds.remove(&key.0);
+        let mut state = self.inner.state();
+        if let Some(objects) = state.kinds.remove(&key.0) {
+            for (uid, entry) in objects.entries {
+                self.forget(&objects.kind, &uid, entry);
+            }
+        }
+        state.gate.release(key.0, None);
+        self.pump(state);
+    }
+
+    /// No handlers are called until the blocker is dropped: streams are being started.
+    pub fn block(&self) -> Blocker {
+        self.inner.state().gate.block();
+        Blocker(self.clone())
+    }
+
+    /// The stream is about to start: if its kind is indexed, handlers wait for that.
+    pub fn expect(&self, key: KindKey, stream: u64) {
+        let mut state = self.inner.state();
+        let indexed = state.kinds.get(&key.0).is_some_and(|objects| !objects.kind.handlers.indexing.is_empty());
+        if indexed {
+            state.gate.hold(key.0, stream);
+        }
+    }
+
+    /// What is left of an object that is not served any more.
+    fn forget(&self, kind: &ServedKind, uid: &Arc<str>, entry: Entry) {
+        if let Some(mut memory) = entry.memory {
+            self.inner.reactor.unindex(kind, uid, &mut memory);
+        }
     }
 
     /// Something was listed or has happened to an object.
@@ -184,7 +178,9 @@ impl Queue {
         if state.phase == QueuePhase::Closing {
             return;
         }
-        let Some(objects) = state.kinds.get_mut(&key.0) else { return };
+        let State { kinds, gate, .. } = &mut *state;
+        let Some(objects) = kinds.get_mut(&key.0) else { return };
+        let is_indexed = !objects.kind.handlers.indexing.is_empty();
         let has_spies = !objects.kind.handlers.watching.is_empty();
         let entry = match objects.entries.get_mut(uid.as_ref()) {
             Some(entry) => entry,
@@ -192,7 +188,8 @@ impl Queue {
             None => {
                 let noticed_by_listing = event == EventType::Listed;
                 let memory = Box::new(ObjectMemory { noticed_by_listing, ..ObjectMemory::default() });
-                let entry = Entry { memory: Some(memory), ..Entry::default() };
+                let token = if is_indexed { gate.token(key.0, stream) } else { None };
+                let entry = Entry { memory: Some(memory), token, ..Entry::default() };
                 objects.entries.entry(Arc::from(uid.as_ref())).or_insert(entry)
             }
         };
@@ -203,18 +200,23 @@ impl Queue {
             return;
         }
         let uid: Arc<str> = Arc::from(uid.as_ref());
-        entry.receive(News { event, raw, outdated }, has_spies);
+        entry.receive(News { event, raw, outdated, indexed: false }, has_spies);
         let ready = Ready { kind: key.0, uid };
         let is_live = event != EventType::Listed;
         if entry.phase == Phase::Idle && !outdated {
             entry.timer = None;
         }
         match entry.phase {
-            Phase::Idle | Phase::Listed if is_live => {
+            Phase::Idle if !is_indexed && !gate.is_open() => {
+                entry.phase = Phase::Gated;
+                state.gated.push_back(ready);
+            }
+            Phase::Gated if !is_indexed => {}
+            Phase::Idle | Phase::Listed | Phase::Gated if is_live => {
                 entry.phase = Phase::Ready;
                 state.live.push_back(ready);
             }
-            Phase::Idle => {
+            Phase::Idle | Phase::Gated => {
                 entry.phase = Phase::Listed;
                 state.listed.push_back(ready);
             }
@@ -227,18 +229,26 @@ impl Queue {
     pub fn listed(&self, key: KindKey, stream: u64, listing: u64) {
         let mut state = self.inner.state();
         if let Some(objects) = state.kinds.get_mut(&key.0) {
-            objects.entries.retain(|_, entry| {
+            let kind = Arc::clone(&objects.kind);
+            objects.entries.retain(|uid, entry| {
                 let is_seen = entry.stream != stream || entry.listing == listing;
                 // The spies are still to be told.
                 let is_being_deleted = entry.news.back().is_some_and(|news| news.event == EventType::Deleted);
                 entry.vanished = !is_seen;
-                is_seen || is_being_deleted || entry.phase == Phase::Running
+                let is_kept = is_seen || is_being_deleted || entry.phase == Phase::Running;
+                if !is_kept {
+                    self.forget(&kind, uid, std::mem::take(entry));
+                }
+                is_kept
             });
         }
+        state.gate.listed(key.0, stream);
+        self.pump(state);
     }
 
     /// A namespace is not served any more.
     pub fn forget_stream(&self, key: KindKey, stream: u64) {
+        self.inner.state().gate.release(key.0, Some(stream));
         self.listed(key, stream, u64::MAX);
     }
 
@@ -272,6 +282,9 @@ impl Queue {
 
     /// Gives turns to the objects that wait for them, as long as there are workers.
     fn pump(&self, mut state: MutexGuard<'_, State>) {
+        if state.gate.opens() {
+            state.open();
+        }
         while state.phase == QueuePhase::Open {
             let Ok(permit) = Arc::clone(&self.inner.seats).try_acquire_owned() else { break };
             let (ready, (kind, memory, turn)) = loop {
@@ -296,7 +309,7 @@ impl Queue {
         mut seat: Seat,
     ) {
         let mut killed = self.inner.killed.subscribe();
-        let body = (!turn.outdated).then(|| turn.body.clone());
+        let body = (!turn.outdated && !turn.only_index).then(|| turn.body.clone());
         let reacting = AssertUnwindSafe(self.inner.reactor.react(&kind, &ready.uid, &mut memory, turn, &mut seat));
         let after = tokio::select! {
             biased;
@@ -308,14 +321,16 @@ impl Queue {
         drop(seat);
         let mut state = self.inner.state();
         state.running -= 1;
-        self.settle(&mut state, ready, memory, after);
+        self.settle(&mut state, &kind, ready, memory, after);
         self.pump(state);
         self.inner.finished.notify_waiters();
     }
 
-    fn settle(&self, state: &mut State, ready: Ready, memory: Box<ObjectMemory>, after: After) {
-        let Some(objects) = state.kinds.get_mut(&ready.kind) else { return };
-        let Some(entry) = objects.entries.get_mut(&ready.uid) else { return };
+    fn settle(&self, state: &mut State, kind: &ServedKind, ready: Ready, memory: Box<ObjectMemory>, after: After) {
+        let gone = |mut memory: Box<ObjectMemory>| self.inner.reactor.unindex(kind, &ready.uid, &mut memory);
+        let Some(objects) = state.kinds.get_mut(&ready.kind) else { return gone(memory) };
+        let Some(entry) = objects.entries.get_mut(&ready.uid) else { return gone(memory) };
+        entry.token = None;
         for news in &mut entry.news {
             // What has come while our own patch was made may be the echo of it.
             let version = ObjectHead::from_slice(&news.raw)
@@ -328,7 +343,7 @@ impl Queue {
         }
         if entry.news.is_empty() && (entry.vanished || matches!(after, After::Forget)) {
             objects.entries.remove(&ready.uid);
-            return;
+            return gone(memory);
         }
         entry.memory = Some(memory);
         entry.phase = Phase::Idle;
@@ -345,6 +360,12 @@ impl Queue {
                 entry.timer = Some(self.wake_up(&ready, when));
             }
             After::Unchanged => {}
+            After::Indexed if state.gate.is_open() || entry.news.back().is_some_and(|news| !news.indexed) => {}
+            After::Indexed => {
+                entry.phase = Phase::Gated;
+                state.gated.push_back(ready);
+                return;
+            }
         }
         // The time of a pending body may have come while its old news were looked at.
         let is_due = entry.held.is_some() && entry.timer.is_none();
@@ -390,20 +411,31 @@ impl State {
             // It had its turn already: it was queued twice, first as listed and then as changed.
             return None;
         }
+        if !self.gate.is_open() {
+            let indexed = !objects.kind.handlers.indexing.is_empty();
+            if let Some(turn) = entry.news.back_mut().filter(|_| indexed).and_then(News::turn_to_index) {
+                let memory = entry.memory.take()?;
+                entry.phase = Phase::Running;
+                return Some((Arc::clone(&objects.kind), memory, turn));
+            }
+            (entry.phase, entry.token) = (Phase::Gated, None);
+            self.gated.push_back(Ready { kind: ready.kind, uid: Arc::clone(&ready.uid) });
+            return None;
+        }
         let turn = loop {
             match entry.news.pop_front() {
                 None => match entry.held.take() {
-                    Some(body) => break Turn { body, event: None, outdated: false },
+                    Some(body) => break Turn { body, event: None, outdated: false, only_index: false },
                     None => {
                         entry.phase = Phase::Idle;
                         return None;
                     }
                 },
-                Some(News { event, raw, outdated }) => match Body::parse(raw.as_ref()) {
+                Some(News { event, raw, outdated, .. }) => match Body::parse(raw.as_ref()) {
                     Ok(body) => {
                         // If a newer one waits behind it, then it is for the spies only, too.
                         let outdated = outdated || entry.news.iter().any(|later| !later.outdated);
-                        break Turn { body, event: Some(event), outdated };
+                        break Turn { body, event: Some(event), outdated, only_index: false };
                     }
                     Err(error) => {
                         log.emit(Level::Error, TARGET, format!("An object cannot be read, it is skipped: {error}"));
@@ -421,52 +453,31 @@ impl State {
     }
 }
 
-impl Entry {
-    fn receive(&mut self, news: News, has_spies: bool) {
-        if !has_spies {
-            // The newest wins; but nothing comes after a deletion.
-            self.news.clear();
-        } else if self.news.len() >= NEWS_AT_MOST {
-            self.news.pop_front();
+impl State {
+    /// The indexes are complete: whoever has waited for that, waits for a worker now.
+    fn open(&mut self) {
+        for ready in std::mem::take(&mut self.gated) {
+            let objects = self.kinds.get_mut(&ready.kind);
+            let entry = objects.and_then(|objects| objects.entries.get_mut(&ready.uid));
+            let Some(entry) = entry.filter(|entry| entry.phase == Phase::Gated) else { continue };
+            if entry.news.front().is_some_and(|news| news.event == EventType::Listed) {
+                entry.phase = Phase::Listed;
+                self.listed.push_back(ready);
+            } else {
+                entry.phase = Phase::Ready;
+                self.live.push_back(ready);
+            }
         }
-        self.news.push_back(news);
     }
 }
 
-/// The right of a worker to work, out of as many as the limit allows.
-pub(crate) struct Seat {
-    queue: Queue,
-    /// None while it waits without a seat.
-    permit: Option<OwnedSemaphorePermit>,
-}
+/// Handlers wait as long as it is there.
+pub(crate) struct Blocker(Queue);
 
-impl Seat {
-    /// Goes through the gate of a handler; where it is busy, the seat is left to others meanwhile.
-    pub async fn pass(&mut self, gate: Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-        if let Ok(passed) = Arc::clone(&gate).try_acquire_owned() {
-            return Some(passed);
-        }
-        // The semaphores are never closed, so that an error cannot happen; it would only unbound us.
-        let waiting = tokio::select! {
-            biased;
-            passed = Arc::clone(&gate).acquire_owned() => return passed.ok(),
-            waiting = Arc::clone(&self.queue.inner.waiting_room).acquire_owned() => waiting,
-        };
-        drop(self.permit.take());
-        self.queue.pump(self.queue.inner.state());
-        let passed = gate.acquire_owned().await.ok();
-        // Before the seat is taken: those who have all the seats may wait for this place to leave them.
-        drop(waiting);
-        self.permit = Arc::clone(&self.queue.inner.seats).acquire_owned().await.ok();
-        passed
-    }
-}
-
-/// A pending wake-up; dropped, it does not come.
-struct Timer(AbortHandle);
-
-impl Drop for Timer {
+impl Drop for Blocker {
     fn drop(&mut self) {
-        self.0.abort();
+        let mut state = self.0.inner.state();
+        state.gate.unblock();
+        self.0.pump(state);
     }
 }

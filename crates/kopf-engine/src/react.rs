@@ -4,7 +4,7 @@
 //! API; the answer of the patch is the next body, so that the next handler starts from it at once.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -20,8 +20,7 @@ use tokio::time::Instant;
 
 use crate::apply::{Applied, ApplyError, Change, Incomplete, Means, apply};
 use crate::invoke::{
-    Children, ChildrenReply, ChildrenRequest, CycleContext, Front, FrontFailure, FrontSlot, HandlerCall,
-    StorageQuestion,
+    Children, ChildrenReply, ChildrenRequest, CycleContext, Front, FrontFailure, HandlerCall, StorageQuestion,
 };
 use crate::memory::{ObjectMemory, Throttle, version_number};
 use crate::queue::{A_YEAR, Seat};
@@ -29,7 +28,7 @@ use crate::schema::{Placement, SchemaBook, placement};
 use crate::{Api, Clock, FrontError, Level, Log, Record, Settings};
 
 /// The loggers of objects.
-const OBJECTS: &str = "kopf.objects";
+pub(crate) const OBJECTS: &str = "kopf.objects";
 
 /// Cycles of one object in a row, before others have their turn.
 const CYCLES_IN_A_ROW: usize = 8;
@@ -67,6 +66,8 @@ pub(crate) enum After {
     Throttled { delay: Duration, body: Option<Body> },
     /// It was an old news: whatever was pending, is still.
     Unchanged,
+    /// The object is indexed; its handlers have to wait for all others.
+    Indexed,
     /// The object is gone.
     Forget,
 }
@@ -78,6 +79,8 @@ pub(crate) struct Turn {
     pub event: Option<EventType>,
     /// The body is older than what is known already: for the spies only.
     pub outdated: bool,
+    /// The handlers have to wait until all indexes are complete.
+    pub only_index: bool,
 }
 
 impl Reactor {
@@ -90,11 +93,15 @@ impl Reactor {
         turn: Turn,
         seat: &mut Seat,
     ) -> After {
+        if turn.only_index {
+            self.index_only(kind, uid, memory, turn, seat).await;
+            return After::Indexed;
+        }
         let reference = Arc::new(turn.body.reference());
         if matches!(memory.throttle, Throttle::Resting { .. }) {
             self.say(&reference, Level::Info, "Throttling is over. Switching back to normal operations.".to_owned());
         }
-        let Turn { mut body, mut event, outdated } = turn;
+        let Turn { mut body, mut event, outdated, .. } = turn;
         let mut consistent = !outdated;
         if consistent {
             memory.saw(version_number(body.resource_version()));
@@ -151,16 +158,14 @@ impl Reactor {
         consistent: bool,
         seat: &mut Seat,
     ) -> Result<Progressed, Failure> {
-        let context = Arc::new(CycleContext {
-            uid: Arc::clone(uid),
-            resource: Arc::clone(&kind.resource),
-            body: body.clone(),
-            event,
-            finalizer: Arc::clone(&self.finalizer),
-            scene: OnceLock::new(),
-            slot: FrontSlot::new(),
-            memory: Arc::clone(memory.front.get_or_insert_default()),
-        });
+        let context = self.context(kind, uid, memory, body.clone(), event);
+        let reindexing = match consistent {
+            true => self.index(kind, &context, memory, reference, seat).await?,
+            false => None,
+        };
+        if kind.handlers.only_indexes() {
+            return Ok(Progressed { patched: None, wake: reindexing, gone: event == Some(EventType::Deleted) });
+        }
         let mut driver = Driver {
             reactor: self,
             cycle: Cycle::new(CycleInput {
@@ -191,6 +196,7 @@ impl Reactor {
         // Delays count from the decision, however long the patch takes.
         let decided = driver.decided;
         let wake = conclusion.delay.map(|delay| decided + crate::seconds(delay).min(A_YEAR));
+        let wake = [wake, reindexing].into_iter().flatten().min();
         let gone = self.conclude(kind, &context, reference, &body, conclusion, wanted, transformations).await?;
         let progressed = match gone {
             Concluded::Gone => Progressed { patched: None, wake: None, gone: true },
@@ -331,7 +337,7 @@ impl Reactor {
         self.log.record(Record { level, target: OBJECTS, message, reference, local: true, error: None });
     }
 
-    fn fail(&self, reference: &Arc<ObjectReference>, message: String, error: Option<FrontError>) {
+    pub(crate) fn fail(&self, reference: &Arc<ObjectReference>, message: String, error: Option<FrontError>) {
         let reference = Some(Arc::clone(reference));
         self.log.record(Record { level: Level::Error, target: OBJECTS, message, reference, local: true, error });
     }
@@ -596,7 +602,7 @@ impl Gates {
         Self { declared, children: Mutex::default() }
     }
 
-    fn of(&self, handler: &Handler) -> Option<Arc<Semaphore>> {
+    pub fn of(&self, handler: &Handler) -> Option<Arc<Semaphore>> {
         let limit = handler.concurrency?;
         if let Some(gate) = self.declared.get(&handler.index) {
             return Some(Arc::clone(gate));

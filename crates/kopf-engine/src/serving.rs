@@ -70,6 +70,8 @@ impl Serving {
     }
 
     fn adjust(&mut self, insight: &Insight) {
+        // Until all streams are there: the first objects must not be handled before the last kind is indexed.
+        let _blocker = self.queue.block();
         let (log, queue) = (&self.log, &self.queue);
         self.kinds.retain(|resource, kind| {
             let served = insight.resources.contains(resource);
@@ -129,6 +131,7 @@ impl Serving {
             health: Arc::new(StreamHealth::default()),
             on_forbidden: OnForbidden::Warn,
         };
+        self.queue.expect(key, number);
         let (sender, receiver) = mpsc::channel(EVENTS_AT_MOST);
         let mut tasks = JoinSet::new();
         tasks.spawn(stream.run(sender));

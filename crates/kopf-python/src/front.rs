@@ -119,6 +119,10 @@ impl Front for PythonFront {
         self.ask(|reply| Work::Transform(context, body, reply), || Err(unanswered()))
     }
 
+    fn unindex(&self, uid: &Arc<str>, ids: &[Arc<str>]) {
+        self.mailbox.put(Work::Unindex { uid: Arc::clone(uid), ids: ids.to_vec() });
+    }
+
     fn connected(&self, services: Services) {
         // Connected once per operator; a second time changes nothing.
         let _ = self.services.set(services);

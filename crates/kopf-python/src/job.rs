@@ -32,7 +32,7 @@ pub(crate) const KINDS: &[(&str, u8)] = &[
     ("STORAGE_READ", 7),
     ("STORAGE_WRITE", 8),
     ("TRANSFORM", 9),
-    ("FORGET", 10),
+    ("UNINDEX", 10),
     ("SUB_DONE", 11),
     ("READY", 12),
     ("FINISHED", 13),
@@ -58,6 +58,10 @@ pub(crate) enum Work {
     StorageRead(Arc<CycleContext>, StorageQuestion, ReplyTo<Result<StorageContent, FrontFailure>>),
     StorageWrite(Arc<CycleContext>, Vec<StorageOperation>, ReplyTo<Result<Option<Value>, FrontFailure>>),
     Transform(Arc<CycleContext>, Body, ReplyTo<Result<Value, FrontFailure>>),
+    Unindex {
+        uid: Arc<str>,
+        ids: Vec<Arc<str>>,
+    },
     ChildrenDone {
         token: Py<PyAny>,
         done: bool,
@@ -116,6 +120,7 @@ impl Job {
             Work::StorageRead(..) => 7,
             Work::StorageWrite(..) => 8,
             Work::Transform(..) => 9,
+            Work::Unindex { .. } => 10,
             Work::ChildrenDone { .. } => 11,
             Work::Ready => 12,
             Work::Finished(_) => 13,
@@ -296,6 +301,17 @@ impl Job {
     }
 
     #[getter]
+    fn uid(&self) -> &str {
+        if let Work::Unindex { uid, .. } = &self.work { uid } else { "" }
+    }
+
+    #[getter]
+    fn ids(&self) -> Vec<&str> {
+        let Work::Unindex { ids, .. } = &self.work else { return Vec::new() };
+        ids.iter().map(|id| &**id).collect()
+    }
+
+    #[getter]
     fn token(&self, python: Python<'_>) -> Option<Py<PyAny>> {
         if let Work::ChildrenDone { token, .. } = &self.work { Some(token.clone_ref(python)) } else { None }
     }
@@ -338,7 +354,7 @@ impl Job {
                 send(reply, Ok(optional_json(value)?.unwrap_or_else(|| body.value().clone())));
             }
             Work::Call(..) => return Err(misuse("calls are answered by answer_call() or fail_call()")),
-            Work::Log(_) | Work::ChildrenDone { .. } | Work::Ready | Work::Finished(_) => {}
+            Work::Log(_) | Work::Unindex { .. } | Work::ChildrenDone { .. } | Work::Ready | Work::Finished(_) => {}
         }
         Ok(())
     }
@@ -366,7 +382,7 @@ impl Job {
                     },
                 );
             }
-            Work::Log(_) | Work::ChildrenDone { .. } | Work::Ready | Work::Finished(_) => {}
+            Work::Log(_) | Work::Unindex { .. } | Work::ChildrenDone { .. } | Work::Ready | Work::Finished(_) => {}
         }
         Ok(())
     }

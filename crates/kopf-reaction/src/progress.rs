@@ -173,7 +173,7 @@ pub(crate) fn format_time(moment: Timestamp) -> String {
 }
 
 /// With an offset as it says, without one as UTC.
-fn parse_time(text: &str) -> Option<Timestamp> {
+pub(crate) fn parse_time(text: &str) -> Option<Timestamp> {
     text.parse::<Timestamp>().ok().or_else(|| {
         let civil: civil::DateTime = text.parse().ok()?;
         civil.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|zoned| zoned.timestamp())

@@ -113,6 +113,27 @@ impl Round {
         round
     }
 
+    /// A round that goes on with what is remembered in memory: indexing.
+    pub fn remembered(
+        mut states: Vec<(Arc<str>, HandlerState)>,
+        handlers: Vec<Arc<Handler>>,
+        errors: ErrorsMode,
+        default_backoff: f64,
+        now: Timestamp,
+    ) -> Self {
+        for (id, state) in &mut states {
+            state.active = handlers.iter().any(|handler| handler.id == *id);
+        }
+        for handler in &handlers {
+            if !states.iter().any(|(id, _)| *id == handler.id) {
+                states.push((Arc::clone(&handler.id), HandlerState::new(None, now)));
+            }
+        }
+        let mut round = Self::with_states(None, states, handlers, Lifecycle::AllAtOnce, errors, default_backoff);
+        round.local = true;
+        round
+    }
+
     fn with_states(
         purpose: Option<String>,
         states: Vec<(Arc<str>, HandlerState)>,
@@ -277,6 +298,12 @@ impl Round {
     /// Whether anything is stored on the object that a finished cycle would not leave there.
     pub fn has_records(&self) -> bool {
         self.states.iter().any(|(_, state)| state.is_stored())
+    }
+
+    /// Whether the handler was called in this round, without an error (or with one that is to be ignored).
+    pub fn has_succeeded(&self, id: &str) -> bool {
+        let of_handler = self.outcomes.iter().rev().find(|(called, _)| &**called == id);
+        of_handler.is_some_and(|(_, outcome)| outcome.is_final && outcome.error.is_none())
     }
 
     /// Whether some of the calls were the last ones of their handlers.

@@ -39,6 +39,7 @@ impl Default for ReactionSettings {
 pub struct HandlerSet {
     pub watching: Vec<Arc<Handler>>,
     pub changing: Vec<Arc<Handler>>,
+    pub indexing: Vec<Arc<Handler>>,
     /// The change handlers without repetitions: whose progress can be on the objects.
     pub owned: Vec<Arc<Handler>>,
     /// The fields that handlers name: part of the essence wherever they are.
@@ -54,7 +55,9 @@ impl HandlerSet {
     pub fn from_handlers(handlers: impl IntoIterator<Item = Arc<Handler>>) -> Self {
         let mut set = Self::default();
         for handler in handlers {
-            for field in handler.field.iter().chain(&handler.extra_fields) {
+            // Indexes look at bodies, not at changes: their fields say nothing about the essence.
+            let fields = handler.field.iter().chain(&handler.extra_fields);
+            for field in fields.filter(|_| handler.kind != HandlerKind::Indexing) {
                 if !set.extra_fields.contains(field) {
                     set.extra_fields.push(field.clone());
                 }
@@ -62,15 +65,21 @@ impl HandlerSet {
             match handler.kind {
                 HandlerKind::Watching => set.watching.push(handler),
                 HandlerKind::Changing => set.changing.push(handler),
-                HandlerKind::Activity | HandlerKind::Spawning | HandlerKind::Indexing | HandlerKind::Webhook => {}
+                HandlerKind::Indexing => set.indexing.push(handler),
+                HandlerKind::Activity | HandlerKind::Spawning | HandlerKind::Webhook => {}
             }
         }
         set.owned = deduplicated(set.changing.clone());
         set
     }
 
-    pub fn is_empty(&self) -> bool {
+    /// There is nothing to be done with an object but to index it.
+    pub fn only_indexes(&self) -> bool {
         self.watching.is_empty() && self.changing.is_empty()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.watching.is_empty() && self.changing.is_empty() && self.indexing.is_empty()
     }
 }
 

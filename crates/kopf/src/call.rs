@@ -14,6 +14,7 @@ use kopf_reaction::{Activity, Handler};
 use serde_json::Value;
 
 use crate::client::Connection;
+use crate::index::Indexes;
 use crate::registry::{Registry, SubhandlerScope};
 use crate::{Context, Error, Logger, Result};
 
@@ -48,6 +49,7 @@ pub(crate) struct OperatorParts {
     pub(crate) state: Arc<dyn Any + Send + Sync>,
     pub(crate) connection: Connection,
     pub(crate) registry: Registry,
+    pub(crate) indexes: Indexes,
 }
 
 /// Either of the calls: for extractors that work in all handlers.

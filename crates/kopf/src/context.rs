@@ -43,6 +43,11 @@ impl Context {
         self.cycle.body.name().unwrap_or_default()
     }
 
+    /// The key of the object in the memory of the operator.
+    pub(crate) fn uid(&self) -> &str {
+        &self.cycle.uid
+    }
+
     /// The namespace of the object; None if it is cluster-scoped.
     pub fn namespace(&self) -> Option<&str> {
         self.cycle.body.namespace()

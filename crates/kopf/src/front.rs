@@ -166,6 +166,10 @@ impl Front for RustFront {
         })
     }
 
+    fn unindex(&self, uid: &Arc<str>, ids: &[Arc<str>]) {
+        self.operator.indexes.unindex(uid, ids);
+    }
+
     fn connected(&self, services: Services) {
         self.operator.connection.establish(services);
     }

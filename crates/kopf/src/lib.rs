@@ -58,6 +58,7 @@
 //! | [`Retry`], [`Started`], [`Runtime`] | how often and how long it was tried |
 //! | [`Logger`], [`Events`] | what to tell to people |
 //! | [`Client`], [`State<T>`], [`Memo`] | the cluster, the application, the memory of the object |
+//! | [`Index<K, V>`] | what is known of all objects, by keys |
 //! | [`Children`] | sub-handlers |
 //!
 //! Own ones implement [`FromCall`]. What does not fit (such as a spec of another type) is a permanent
@@ -87,6 +88,7 @@ mod call;
 mod context;
 mod patch;
 mod memo;
+mod index;
 mod children;
 mod events;
 mod logger;
@@ -112,19 +114,22 @@ pub use events::Events;
 pub use extract::{FromCall, FromRef, Meta, New, Object, Old, Retry, Runtime, Spec, Started, State, Status};
 pub use filter::{Presence, TextFilter, ValueFilter, absent, present};
 pub use handler::{Handler, IntoOutcome};
+pub use index::{Entries, Index, Indexer, IntoEntries};
 pub use logger::Logger;
 pub use memo::Memo;
 pub use operator::{Operator, ProvideState, RunError, Stateful, Stateless};
 pub use patch::Patch;
 pub use register::{
     DeclarationError, Exponential, Registration, Schedule, cleanup, create, create_of, delete, delete_of, event,
-    event_of, exponential, field, field_of, login, resume, resume_of, startup, subhandler, update, update_of,
+    event_of, exponential, field, field_of, index, index_of, login, resume, resume_of, startup, subhandler, update,
+    update_of,
 };
 pub use selector::{Everything, IntoSelector};
 
 /// The kinds of handlers, as types: what [`Registration`] is a declaration of.
 pub mod kinds {
     pub use crate::register::{
-        ChangeKind, Cleanup, Create, Delete, Event, Field, Kind, Login, ObjectKind, Resume, Startup, Subhandler, Update,
+        ChangeKind, Cleanup, Create, Delete, Event, Field, Indexing, Kind, Login, ObjectKind, Resume, Startup,
+        Subhandler, Update,
     };
 }

@@ -16,8 +16,9 @@ use crate::cli;
 use crate::client::Connection;
 use crate::front::RustFront;
 use crate::handler::{self, Handler};
+use crate::index::{self, Indexer, Indexes};
 use crate::register::sealed::Erased;
-use crate::register::{self, Cleanup, DeclarationError, Kind, Login, Registration, Startup};
+use crate::register::{self, Cleanup, DeclarationError, Indexing, Kind, Login, Registration, Startup};
 use crate::registry::{AnyFunction, Entry, Registry};
 
 /// A Kubernetes operator: handlers, and how to run them.
@@ -71,6 +72,7 @@ pub enum RunError {
 struct Parts {
     handlers: Vec<Arc<Declaration>>,
     registry: Registry,
+    indexes: Indexes,
     errors: Vec<DeclarationError>,
     settings: Settings,
     namespaces: Vec<String>,
@@ -112,9 +114,28 @@ impl<S: Send + Sync + 'static, P> Operator<S, P> {
     pub fn on<K: Kind, T, H: Handler<T, S, K::Call>>(mut self, registration: Registration<K>, handler: H) -> Self {
         let index = self.parts.registry.allocate_index();
         match registration.finish::<H>(index, None) {
+            Ok((declaration, _)) if declaration.kind == HandlerKind::Indexing => {
+                self.parts.errors.push(DeclarationError::NotIndexing { id: declaration.id.to_string() });
+            }
             Ok((declaration, callbacks)) => {
                 let function = K::wrap(Erased(handler::erase(handler))).0;
                 self.parts.registry.insert(index, Entry { function, callbacks: Arc::new(callbacks) });
+                self.parts.handlers.push(Arc::new(declaration));
+            }
+            Err(error) => self.parts.errors.push(error),
+        }
+        self
+    }
+
+    /// Fills an [`Index`](crate::Index) with what the function returns for the objects, before other handlers are called.
+    ///
+    /// Several functions with the same types of keys and values fill the same index.
+    pub fn index<T, I: Indexer<T, S>>(mut self, registration: Registration<Indexing>, indexer: I) -> Self {
+        let number = self.parts.registry.allocate_index();
+        match registration.finish::<I>(number, None) {
+            Ok((declaration, callbacks)) => {
+                let function = AnyFunction::Object(index::erase(indexer, self.parts.indexes.add(&declaration.id)));
+                self.parts.registry.insert(number, Entry { function, callbacks: Arc::new(callbacks) });
                 self.parts.handlers.push(Arc::new(declaration));
             }
             Err(error) => self.parts.errors.push(error),
@@ -242,7 +263,7 @@ impl ReadyOperator {
 
     /// The front, and the handlers that are needed before its configuration.
     pub(crate) fn into_front(self, client: Option<Client>) -> Result<(RustFront, Vec<Arc<Declaration>>), RunError> {
-        let Parts { handlers, registry, errors, settings, .. } = self.parts;
+        let Parts { handlers, registry, indexes, errors, settings, .. } = self.parts;
         if !errors.is_empty() {
             return Err(RunError::Declarations(errors));
         }
@@ -250,7 +271,7 @@ impl ReadyOperator {
         let (mut activities, handlers): (Vec<_>, Vec<_>) = handlers.into_iter().partition(is_activity);
         activities.push(default_login(&registry));
         let connection = Connection::new(client);
-        let operator = Arc::new(OperatorParts { state: self.state, connection, registry });
+        let operator = Arc::new(OperatorParts { state: self.state, connection, registry, indexes });
         Ok((RustFront { operator, configuration: Configuration { settings, handlers } }, activities))
     }
 }

@@ -55,6 +55,12 @@ pub enum DeclarationError {
         /// The id of the handler.
         id: String,
     },
+    /// What the function returns would not be kept anywhere.
+    #[error("handler '{id}' is to fill an index: give it to `Operator::index`, not to `Operator::on`")]
+    NotIndexing {
+        /// The id of the handler.
+        id: String,
+    },
     /// The selector has no name.
     #[error("handler '{id}' has a selector without the name of a resource: {selector}")]
     NoResource {

@@ -7,7 +7,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use kopf::{Meta, Operator, Patch, Retry, Spec, create_of, delete_of, update_of};
+use kopf::{Index, Meta, Operator, Patch, Retry, Spec, create_of, delete_of, index_of, update_of};
 use kopf_cluster::{Cluster, Effect, Fault, Options};
 use kube::api::{DeleteParams, PatchParams, PostParams};
 use kube::{Api, Client, CustomResource, CustomResourceExt, ResourceExt};
@@ -136,4 +136,50 @@ async fn nothing_is_lost_when_the_api_fails() {
         }
     })
     .await;
+}
+
+#[derive(PartialEq, Eq, Hash)]
+struct Size(i32);
+
+async fn names_by_size(spec: Spec<ExampleSpec>, meta: Meta) -> kopf::Result<Option<(Size, String)>> {
+    match spec.size {
+        ..0 => Err(kopf::Error::permanent("there is no such size")),
+        0 => Ok(None),
+        size => Ok(Some((Size(size), meta.name().to_owned()))),
+    }
+}
+
+async fn count_same(spec: Spec<ExampleSpec>, names: Index<Size, String>, patch: Patch) -> kopf::Result<()> {
+    patch.status("size", names.get(&Size(spec.size)).len())?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn indexes_are_complete_before_the_first_handler() {
+    let (_cluster, client) = cluster().await;
+    let api = Api::<Example>::default_namespaced(client.clone());
+    for (number, size) in [3, 3, 3, 5, 0, -1].into_iter().enumerate() {
+        let example = Example::new(&format!("example-{number}"), ExampleSpec { size });
+        api.create(&PostParams::default(), &example).await.unwrap();
+    }
+    let operator = Operator::new().index(index_of::<Example>(), names_by_size).on(create_of::<Example>(), count_same);
+    tell(operator, client, async {
+        for (number, same) in [3, 3, 3, 1, 0, 0].into_iter().enumerate() {
+            wait_for(&api, &format!("example-{number}"), |example| size(example) == Some(same)).await;
+        }
+        api.delete("example-0", &DeleteParams::default()).await.unwrap();
+        wait_for(&api, "example-0", |example| example.is_none()).await;
+        // A change of an object moves it, too, before its handlers are called.
+        api.create(&PostParams::default(), &Example::new("late", ExampleSpec { size: 3 })).await.unwrap();
+        wait_for(&api, "late", |example| size(example) == Some(3)).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_index_function_is_not_a_handler() {
+    let (_cluster, client) = cluster().await;
+    let operator: Operator = Operator::new().on(index_of::<Example>(), say_goodbye);
+    let refused = operator.run(client).await.unwrap_err().to_string();
+    assert!(refused.contains("`Operator::index`"), "{refused}");
 }

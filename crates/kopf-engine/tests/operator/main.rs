@@ -14,6 +14,7 @@ mod wire;
 mod asks;
 mod faults;
 mod handling;
+mod indexes;
 mod kinds;
 mod limits;
 mod process;

@@ -328,6 +328,10 @@ impl Front for Script {
         self.ask("transform", answer)
     }
 
+    fn unindex(&self, uid: &Arc<str>, ids: &[Arc<str>]) {
+        self.record(|seen| seen.asks.push(format!("unindex {uid} {}", ids.join(","))));
+    }
+
     fn connected(&self, _: Services) {
         self.record(|seen| seen.asks.push("connected".to_owned()));
     }

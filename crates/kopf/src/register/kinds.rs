@@ -62,6 +62,8 @@ kinds! {
     Resume: Call as Object;
     /// Fields that have changed, appeared or gone.
     Field: Call as Object;
+    /// Objects as they are, to be found by their keys.
+    Indexing: Call as Object;
     /// Parts of another handler.
     Subhandler: Call as Object;
 }
@@ -72,6 +74,7 @@ impl ObjectKind for Update {}
 impl ObjectKind for Delete {}
 impl ObjectKind for Resume {}
 impl ObjectKind for Field {}
+impl ObjectKind for Indexing {}
 impl ObjectKind for Subhandler {}
 impl ChangeKind for Update {}
 impl ChangeKind for Field {}
@@ -120,6 +123,9 @@ macro_rules! starters {
 starters! {
     /// Every event of an object, as it comes, with no progress, retries or results.
     event, event_of(): Event, Watching, |_| {};
+    /// Objects as they are: what the function returns for them is kept in an [`Index`](crate::Index).
+    /// For [`Operator::index`](crate::Operator::index).
+    index, index_of(): Indexing, Indexing, |_| {};
     /// Objects that were never handled before.
     create, create_of(): Create, Changing, |handler| handler.reason = Some(Reason::Create);
     /// Objects that have changed since they were handled last.

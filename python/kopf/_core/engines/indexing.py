@@ -1,8 +1,9 @@
 """Indices. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._memo import Index, Store
+from kopf._indices import Index, Store
+from kopf._indices import Indices as OperatorIndices
 
 __all__ = [
-    'Index', 'Store',
+    'Index', 'OperatorIndices', 'Store',
 ]

@@ -1,0 +1,95 @@
+//! One object in the queue: where it is, and what waits for its turn.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use kopf_object::Body;
+use kopf_reaction::EventType;
+use tokio::task::AbortHandle;
+
+use super::gate::Token;
+use crate::memory::ObjectMemory;
+use crate::react::Turn;
+
+/// News that wait for one object, where all of them have to be shown to the spies.
+const NEWS_AT_MOST: usize = 512;
+
+/// One object.
+#[derive(Default)]
+pub(super) struct Entry {
+    pub phase: Phase,
+    pub news: VecDeque<News>,
+    /// The newest body, while something is pending with it.
+    pub held: Option<Body>,
+    pub timer: Option<Timer>,
+    /// None while a worker has it.
+    pub memory: Option<Box<ObjectMemory>>,
+    /// Held until the object is indexed for the first time.
+    pub token: Option<Token>,
+    /// The number of the listing that has seen the object last.
+    pub listing: u64,
+    /// The stream (a namespace) by which the object has come last.
+    pub stream: u64,
+    /// It turned out to be not there any more while a worker had it.
+    pub vanished: bool,
+}
+
+/// Where an object is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Nothing is due.
+    #[default]
+    Idle,
+    /// It was only listed, and waits for a worker after those with live changes.
+    Listed,
+    /// It waits for a worker.
+    Ready,
+    /// It is indexed if need be, and waits for all others to be.
+    Gated,
+    /// A worker has it.
+    Running,
+    /// It rests after an error: news are kept, but not looked at.
+    Resting,
+}
+
+/// Something new about an object.
+pub(super) struct News {
+    pub event: EventType,
+    pub raw: Bytes,
+    /// Older than what is known: for the spies only.
+    pub outdated: bool,
+    /// It was indexed while the gate was closed.
+    pub indexed: bool,
+}
+
+impl News {
+    /// The turn to index it, unless that was done. What cannot be read is left to the full turn.
+    pub fn turn_to_index(&mut self) -> Option<Turn> {
+        if std::mem::replace(&mut self.indexed, true) {
+            return None;
+        }
+        let body = Body::parse(self.raw.as_ref()).ok()?;
+        Some(Turn { body, event: Some(self.event), outdated: self.outdated, only_index: true })
+    }
+}
+
+impl Entry {
+    pub fn receive(&mut self, news: News, has_spies: bool) {
+        if !has_spies {
+            // The newest wins; but nothing comes after a deletion.
+            self.news.clear();
+        } else if self.news.len() >= NEWS_AT_MOST {
+            self.news.pop_front();
+        }
+        self.news.push_back(news);
+    }
+}
+
+/// A pending wake-up; dropped, it does not come.
+pub(super) struct Timer(pub AbortHandle);
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,236 @@
+//! Which operator works and which ones pause, by what they tell of each other on a peering object.
+//!
+//! Every operator writes itself into the status of the object now and then, with its priority and the time for which it
+//! wants to be believed alive. Whoever sees somebody alive of a higher priority, pauses; of the same priority, both pause.
+
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
+use serde_json::{Map, Value, json};
+
+use crate::progress::parse_time;
+
+/// Seconds for which an operator is believed to be alive, if it does not say.
+const LIFETIME: i64 = 60;
+
+/// No operator is believed for longer than this, however it boasts.
+const LONGEST_LIFETIME: i64 = 100 * 366 * 24 * 3600;
+
+/// One operator, as it has told of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    pub identity: String,
+    pub priority: i64,
+    /// In seconds.
+    pub lifetime: i64,
+    pub lastseen: Timestamp,
+}
+
+impl Peer {
+    /// Reads an item of the status; the error is what is wrong with it.
+    pub fn read(identity: &str, told: &Value, now: Timestamp) -> Result<Self, String> {
+        let Value::Object(told) = told else { return Err(format!("{identity}: not a mapping")) };
+        let number = |field: &str, default: i64| match told.get(field) {
+            None | Some(Value::Null) => Ok(default),
+            Some(value) => {
+                let text = value.as_str().and_then(|text| text.trim().parse().ok());
+                let number = value.as_i64().or_else(|| value.as_f64().map(|number| number as i64)).or(text);
+                number.ok_or_else(|| format!("{identity}: {field} is {value}"))
+            }
+        };
+        let lastseen = match told.get("lastseen") {
+            None | Some(Value::Null) => now,
+            Some(value) => {
+                let time = value.as_str().and_then(parse_time);
+                time.ok_or_else(|| format!("{identity}: lastseen is {value}"))?
+            }
+        };
+        let lifetime = number("lifetime", LIFETIME)?.clamp(0, LONGEST_LIFETIME);
+        Ok(Self { identity: identity.to_owned(), priority: number("priority", 0)?, lifetime, lastseen })
+    }
+
+    /// The item of the status.
+    pub fn to_value(&self) -> Value {
+        json!({"priority": self.priority, "lifetime": self.lifetime, "lastseen": iso_time(self.lastseen)})
+    }
+
+    /// From when on it counts as dead, if nothing more is heard of it.
+    pub fn deadline(&self) -> Timestamp {
+        self.lastseen.checked_add(SignedDuration::from_secs(self.lifetime)).unwrap_or(Timestamp::MAX)
+    }
+
+    pub fn is_dead(&self, now: Timestamp) -> bool {
+        self.deadline() <= now
+    }
+}
+
+impl std::fmt::Display for Peer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (identity, lastseen) = (&self.identity, iso_time(self.lastseen));
+        write!(
+            formatter,
+            "<Peer {identity}: priority={}, lifetime={}, lastseen='{lastseen}'>",
+            self.priority, self.lifetime
+        )
+    }
+}
+
+/// Who we are among the peers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Oneself {
+    pub identity: String,
+    pub priority: i64,
+    /// The operators share the objects between them: the same priority is no conflict.
+    pub sharded: bool,
+}
+
+/// What follows from the status of a peering object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// We pause for these: all those of a higher priority, or else all those of the same one.
+    pub conflicts: Vec<Peer>,
+    /// The conflict is one of the same priority: somebody has made a mistake.
+    pub same_priority: bool,
+    /// All that is known, for the log.
+    pub peers: Vec<Peer>,
+    /// To be removed from the object: they are not heard of any more.
+    pub dead: Vec<String>,
+    /// When to look at it again if nothing is heard: the first of the conflicting ones is dead then.
+    pub until: Option<Timestamp>,
+    /// Items that cannot be understood, and count as absent.
+    pub unreadable: Vec<String>,
+}
+
+impl Verdict {
+    pub fn must_pause(&self) -> bool {
+        !self.conflicts.is_empty()
+    }
+}
+
+/// Decides whether we are to pause, and until when.
+pub fn judge_peers(status: Option<&Value>, me: &Oneself, now: Timestamp) -> Verdict {
+    let empty = Map::new();
+    let items = status.and_then(Value::as_object).unwrap_or(&empty);
+    let mut verdict = Verdict::default();
+    for (identity, told) in items.iter().filter(|(_, told)| !told.is_null()) {
+        match Peer::read(identity, told, now) {
+            Ok(peer) => verdict.peers.push(peer),
+            Err(problem) => verdict.unreadable.push(problem),
+        }
+    }
+    let (dead, alive): (Vec<&Peer>, Vec<&Peer>) = verdict.peers.iter().partition(|peer| peer.is_dead(now));
+    verdict.dead = dead.into_iter().map(|peer| peer.identity.clone()).collect();
+    let others: Vec<&Peer> = alive.into_iter().filter(|peer| peer.identity != me.identity).collect();
+    let of = |is_so: &dyn Fn(&Peer) -> bool| -> Vec<Peer> {
+        others.iter().filter(|peer| is_so(peer)).map(|peer| (*peer).clone()).collect()
+    };
+    let higher = of(&|peer| peer.priority > me.priority);
+    let same = of(&|peer| peer.priority == me.priority);
+    (verdict.conflicts, verdict.same_priority) = match (higher.is_empty(), me.sharded) {
+        (false, _) => (higher, false),
+        (true, false) => (same, true),
+        (true, true) => (Vec::new(), false),
+    };
+    verdict.same_priority &= verdict.must_pause();
+    verdict.until = verdict.conflicts.iter().map(Peer::deadline).min();
+    verdict
+}
+
+/// Seconds until we tell again that we are alive: some time before the others would take us for dead.
+/// `random` in 0..1 spreads the operators out.
+pub fn keepalive_pause(lifetime: f64, random: f64) -> f64 {
+    let early = 5.0 + 5.0 * random.clamp(0.0, 1.0);
+    (lifetime - early).max(1.0).min(lifetime.max(1.0))
+}
+
+/// As Python writes an aware UTC time: microseconds only if there are any.
+fn iso_time(moment: Timestamp) -> String {
+    let civil = moment.to_zoned(TimeZone::UTC).datetime();
+    let seconds = civil.strftime("%Y-%m-%dT%H:%M:%S").to_string();
+    match civil.subsec_nanosecond() / 1000 {
+        0 => format!("{seconds}+00:00"),
+        micros => format!("{seconds}.{micros:06}+00:00"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Timestamp {
+        "2030-01-01T00:00:00Z".parse().unwrap()
+    }
+
+    fn me(priority: i64) -> Oneself {
+        Oneself { identity: "me".into(), priority, sharded: false }
+    }
+
+    fn alive(priority: i64) -> Value {
+        json!({"priority": priority, "lifetime": 60, "lastseen": "2029-12-31T23:59:30+00:00"})
+    }
+
+    fn dead(priority: i64) -> Value {
+        json!({"priority": priority, "lifetime": 60, "lastseen": "2029-12-31T23:58:30.123456+00:00"})
+    }
+
+    #[test]
+    fn who_pauses() {
+        // ours, the status -> for whom, whether of the same priority, whom to remove
+        let table = [
+            (0, json!(null), vec![], false, vec![]),
+            (0, json!({}), vec![], false, vec![]),
+            (0, json!({"me": alive(0)}), vec![], false, vec![]),
+            (0, json!({"me": dead(0)}), vec![], false, vec!["me"]),
+            (0, json!({"low": alive(-1)}), vec![], false, vec![]),
+            (0, json!({"same": alive(0)}), vec!["same"], true, vec![]),
+            (0, json!({"high": alive(1)}), vec!["high"], false, vec![]),
+            (0, json!({"high": alive(1), "same": alive(0)}), vec!["high"], false, vec![]),
+            (5, json!({"high": alive(1), "same": alive(0)}), vec![], false, vec![]),
+            (0, json!({"high": dead(1), "same": dead(0)}), vec![], false, vec!["high", "same"]),
+            (0, json!({"high": null, "odd": "text", "odd2": {"priority": "x"}}), vec![], false, vec![]),
+            (0, json!({"default": {}}), vec!["default"], true, vec![]),
+        ];
+        for (priority, status, conflicts, same, removed) in table {
+            let verdict = judge_peers(Some(&status), &me(priority), now());
+            let names: Vec<&str> = verdict.conflicts.iter().map(|peer| &*peer.identity).collect();
+            assert_eq!(
+                (names, verdict.same_priority, &verdict.dead),
+                (conflicts, same, &removed.iter().map(|one| one.to_string()).collect()),
+                "{status}"
+            );
+            assert_eq!(verdict.until.is_some(), verdict.must_pause());
+        }
+    }
+
+    #[test]
+    fn until_the_first_of_them_is_dead() {
+        let status =
+            json!({"a": {"priority": 1, "lifetime": 30, "lastseen": "2030-01-01T00:00:00+00:00"}, "b": alive(2)});
+        let verdict = judge_peers(Some(&status), &me(0), now());
+        assert_eq!(verdict.until, Some("2030-01-01T00:00:30Z".parse().unwrap()));
+        assert_eq!(verdict.conflicts.len(), 2);
+    }
+
+    #[test]
+    fn operators_of_shards_do_not_disturb_each_other() {
+        let sharded = Oneself { sharded: true, ..me(0) };
+        assert!(!judge_peers(Some(&json!({"same": alive(0)})), &sharded, now()).must_pause());
+        assert!(judge_peers(Some(&json!({"high": alive(1)})), &sharded, now()).must_pause());
+    }
+
+    #[test]
+    fn peers_are_written_as_they_are_read() {
+        let peer = Peer::read("me", &dead(3), now()).unwrap();
+        assert_eq!(Peer::read("me", &peer.to_value(), now()).unwrap(), peer);
+        let text = "<Peer me: priority=3, lifetime=60, lastseen='2029-12-31T23:58:30.123456+00:00'>";
+        assert_eq!(peer.to_string(), text);
+        assert_eq!(iso_time(now()), "2030-01-01T00:00:00+00:00");
+    }
+
+    #[test]
+    fn keepalives_come_in_time() {
+        for (lifetime, random, pause) in
+            [(60.0, 0.0, 55.0), (60.0, 1.0, 50.0), (8.0, 0.0, 3.0), (5.0, 0.5, 1.0), (0.0, 0.5, 1.0)]
+        {
+            assert_eq!(keepalive_pause(lifetime, random), pause, "{lifetime}");
+        }
+    }
+}
