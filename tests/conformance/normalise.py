@@ -42,6 +42,7 @@ REPLACED = (
     (re.compile(r'(?<=too old resource version: )\d+ \(\d+\)'), '<version> (<version>)'),
     (re.compile(r'(?<=Too large resource version: )\d+, current: \d+'), '<version>, <version>'),
     (re.compile(r'(?<=in record \()\d+'), '<version>'),
+    (re.compile(r'(?<=ResourceVersion in object meta: )\d+'), '<version>'),
     # Objects inside of messages.
     (re.compile(r'("resourceVersion\\*":\\*")\d+'), r'\1<version>'),
     (re.compile(r'(?<=127\.0\.0\.1:)\d+'), '<port>'),
@@ -88,7 +89,9 @@ class Normaliser:
 
     def _json(self, text: str) -> Any:
         try:
-            return self.value(loads(text))
+            value = loads(text)
+            if not is_event(value):
+                return self.value(value)
         except ValueError:
             pass
         try:
@@ -107,7 +110,9 @@ class Normaliser:
                 made['resourceVersion'] = version
             return made
         if isinstance(value, list):
-            return [self.value(item, key) for item in value]
+            made_items = [self.value(item, key) for item in value]
+            # They are in the order of their times, which are gone.
+            return sorted(made_items, key=entry_key) if key == 'managedFields' else made_items
         if isinstance(value, str):
             if value and key in ('resourceVersion', 'continue'):
                 return '<version>' if key == 'resourceVersion' and value != '0' else f'<{key}>'
@@ -162,6 +167,17 @@ class Normaliser:
 def loads(text: str) -> Any:
     """JSON in which 1 and 1.0 stay different."""
     return json.loads(text, parse_float=lambda number: f'<number {number}>')
+
+
+def entry_key(entry: Any) -> str:
+    """Who has written what: the order of entries in which nothing else is told."""
+    names = ('operation', 'manager', 'subresource', 'apiVersion')
+    return str([entry.get(name) for name in names]) if isinstance(entry, dict) else ''
+
+
+def is_event(value: Any) -> bool:
+    """Whether it is a line of a watch."""
+    return isinstance(value, dict) and value.keys() == {'type', 'object'}
 
 
 def is_bookmark(event: Any) -> bool:

@@ -15,10 +15,11 @@ use crate::schema::FieldError;
 use crate::state::{CRDS, State};
 use crate::status::Refusal;
 use crate::webhooks::Admission;
-use crate::{defaults, go_form, go_types, kinds, names, rules};
+use crate::{defaults, go_form, go_types, json, kinds, names, rules};
 
 pub use decode::{
-    check_fields, check_type, decode, decode_options, from_yaml, internal_package, type_problem, unknown_fields,
+    check_fields, check_type, decode, decode_options, from_yaml, internal_package, type_mismatch, type_problem,
+    unknown_fields,
 };
 
 /// Which part of an object is written.
@@ -100,7 +101,6 @@ fn settled_object(
         Some(namespace) => metadata.insert("namespace".into(), json!(namespace)),
         None => metadata.shift_remove("namespace"),
     };
-    generate_name(state, metadata);
     if resource.counts_generations() {
         metadata.insert("generation".into(), json!(1));
     }
@@ -113,6 +113,7 @@ fn settled_object(
         // What the system adds from here on is not the writer's.
         ownership::record(state, resource, writer, None, &mut value);
     }
+    generate_name(state, metadata_of(&mut value)?);
     kinds::prepare_new(state, resource, &mut value)?;
     settle_form(resource, &mut value);
     let mut errors = kind_errors(resource, &value);
@@ -222,22 +223,10 @@ fn settled_state(
 
 /// The name, the uid and the version that were sent must be those of the object.
 fn check_identity(resource: &ResourceType, name: &str, old: &Value, value: &mut Value) -> Result<(), Refusal> {
+    check_name(name, value)?;
     let metadata = metadata_of(value)?;
     let text = |field: &str| metadata.get(field).and_then(Value::as_str).unwrap_or_default();
     let current = |field: &str| old["metadata"][field].as_str().unwrap_or_default();
-    match text("name") {
-        "" => {
-            return Err(Refusal::bad_request(format!(
-                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-            )));
-        }
-        sent if sent != name => {
-            return Err(Refusal::bad_request(format!(
-                "the name of the object ({sent}) does not match the name on the URL ({name})"
-            )));
-        }
-        _ => {}
-    }
     if !text("namespace").is_empty() && text("namespace") != current("namespace") {
         return Err(Refusal::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
@@ -261,10 +250,28 @@ fn check_identity(resource: &ResourceType, name: &str, old: &Value, value: &mut 
     }
 }
 
+/// The name in an object must be that in the path.
+pub fn check_name(name: &str, value: &Value) -> Result<(), Refusal> {
+    match value["metadata"]["name"].as_str().unwrap_or_default() {
+        "" => Err(Refusal::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        ))),
+        sent if sent != name => Err(Refusal::bad_request(format!(
+            "the name of the object ({sent}) does not match the name on the URL ({name})"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 fn registry_path(resource: &ResourceType) -> String {
-    match resource.custom() {
-        Some(_) => format!("{}/{}", resource.group, resource.plural),
-        None => resource.plural.clone(),
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        (group, plural) if resource.custom().is_some() => format!("{group}/{plural}"),
+        ("", "replicationcontrollers") => "controllers".to_owned(),
+        ("", "endpoints") => "services/endpoints".to_owned(),
+        ("", "nodes") => "minions".to_owned(),
+        ("", "services") => "services/specs".to_owned(),
+        ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
+        (_, plural) => plural.to_owned(),
     }
 }
 
@@ -272,6 +279,7 @@ fn registry_path(resource: &ResourceType) -> String {
 fn complete(resource: &ResourceType, value: &mut Value) {
     match resource.custom() {
         Some(_) => {
+            json::settle_numbers(value);
             if let Some(schema) = resource.schema() {
                 schema.default(value);
                 schema.prune(value);
@@ -282,6 +290,7 @@ fn complete(resource: &ResourceType, value: &mut Value) {
                 schema.prune(value);
             }
             go_types::settle_quantities(resource, value);
+            settle_form(resource, value);
             defaults::fill_in(resource, value);
             kinds::complete(resource, value);
             settle_form(resource, value);
@@ -322,10 +331,15 @@ fn keep_system_metadata(old: &Value, value: &mut Value) {
 fn with_status_of(resource: &ResourceType, old: &Value, mut value: Value) -> Value {
     let mut result = old.clone();
     copy_field(&value, &mut result, "status");
-    // Custom resources keep their metadata; built-in kinds take labels, annotations and owners.
-    match resource.custom() {
-        None => result["metadata"] = value.get_mut("metadata").map(Value::take).unwrap_or_default(),
-        Some(_) => {
+    // Most built-in kinds take labels, annotations and owners; custom resources keep their metadata.
+    match kinds::status_takes_metadata(resource) {
+        true => {
+            result["metadata"] = value.get_mut("metadata").map(Value::take).unwrap_or_default();
+            if resource.is("apps", "deployments") {
+                copy_field(&old["metadata"], &mut result["metadata"], "labels");
+            }
+        }
+        false => {
             if let Some(managed) = value["metadata"].get("managedFields") {
                 result["metadata"]["managedFields"] = managed.clone();
             }

@@ -90,7 +90,12 @@ impl ResourceType {
 
     /// `Deployment.apps`, as in messages about kinds.
     pub fn qualified_kind(&self) -> String {
-        qualified(&self.kind, &self.group)
+        qualified(&self.kind, self.internal_group())
+    }
+
+    /// The group of the kind in which a real server works with its objects.
+    pub fn internal_group(&self) -> &str {
+        if self.is("events.k8s.io", "events") { "" } else { &self.group }
     }
 
     /// `apps/v1`, as in objects.
@@ -134,7 +139,10 @@ impl ResourceType {
     /// How its objects may be called.
     pub fn name_rule(&self) -> NameRule {
         match (self.group.as_str(), self.plural.as_str()) {
-            ("", "namespaces" | "services") => NameRule::Label,
+            ("", "namespaces" | "services") | ("apps", "statefulsets") => NameRule::Label,
+            ("", "replicationcontrollers") => NameRule::LongName,
+            // What is wrong with the names of old events is nobody's business.
+            ("", "events") | ("policy", "poddisruptionbudgets") => NameRule::PathSegment,
             ("rbac.authorization.k8s.io", _) => NameRule::PathSegment,
             _ => NameRule::Subdomain,
         }

@@ -5,8 +5,9 @@
 
 use serde_json::{Value, json};
 
+use crate::crd_text;
 use crate::names::{check_label_1035, check_subdomain};
-use crate::schema::{FieldError, check_definition};
+use crate::schema::{FieldError, FieldErrorKind, check_definition};
 
 /// How many fields of a version can be selected by.
 const MAX_SELECTABLE_FIELDS: usize = 8;
@@ -84,12 +85,13 @@ fn versions(spec: &Value) -> Vec<FieldError> {
     let storages = versions.iter().filter(|version| version["storage"] == true).count();
     if storages != 1 {
         let detail = "must have exactly one version marked as storage version";
-        errors.push(FieldError::invalid("spec.versions", in_go(versions), detail));
+        errors.push(FieldError::quoting(FieldErrorKind::Invalid, "spec.versions", &quoted(versions), detail));
     }
     let mut names: Vec<&str> = versions.iter().map(|version| text(&version["name"])).collect();
     names.sort_unstable();
     if names.windows(2).any(|pair| pair[0] == pair[1]) {
-        errors.push(FieldError::invalid("spec.versions", in_go(versions), "must contain unique version names"));
+        let detail = "must contain unique version names";
+        errors.push(FieldError::quoting(FieldErrorKind::Invalid, "spec.versions", &quoted(versions), detail));
     }
     let Some(first) = versions.first() else { return errors };
     // The server knows the first version by an older field, too.
@@ -120,13 +122,8 @@ fn shared(versions: &[Value], field: &str) -> bool {
 }
 
 /// The versions as they are shown in complaints about all of them.
-fn in_go(versions: &[Value]) -> Value {
-    let shown = versions.iter().map(|version| {
-        json!({"Name": version["name"], "Served": version["served"] == true, "Storage": version["storage"] == true,
-            "Deprecated": version["deprecated"] == true, "DeprecationWarning": version["deprecationWarning"],
-            "Schema": null, "Subresources": null, "AdditionalPrinterColumns": null, "SelectableFields": null})
-    });
-    Value::Array(shown.collect())
+fn quoted(versions: &[Value]) -> String {
+    crd_text::versions(versions, |field| shared(versions, field))
 }
 
 fn deprecation(version: &Value, path: &str) -> Option<FieldError> {
@@ -382,7 +379,9 @@ fn stored_versions(crd: &Value) -> Vec<FieldError> {
 fn approval(crd: &Value, old: Option<&Value>) -> Option<FieldError> {
     const ANNOTATION: &str = "api-approved.kubernetes.io";
     let group = text(&crd["spec"]["group"]);
-    let is_protected = group.ends_with(".k8s.io") || group.ends_with(".kubernetes.io");
+    let is_protected = ["k8s.io", "kubernetes.io"]
+        .iter()
+        .any(|domain| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
     if !is_protected || old.is_some() || crd["metadata"]["annotations"].get(ANNOTATION).is_some() {
         return None;
     }

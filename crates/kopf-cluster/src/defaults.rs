@@ -296,6 +296,9 @@ fn is_latest(image: &str) -> bool {
 fn fill_target_ports(service: &mut Value) {
     for port in service.pointer_mut("/spec/ports").and_then(Value::as_array_mut).into_iter().flatten() {
         let same = port.get("port").cloned().unwrap_or_default();
+        if port.get("targetPort").is_some_and(|target| *target == 0) {
+            port["targetPort"] = Value::Null;
+        }
         put(port, "targetPort", &same);
     }
 }

@@ -23,6 +23,7 @@ pub fn check(resource: &ResourceType, selectors: &Selectors) -> Result<(), Refus
             true => {
                 format!("\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
             }
+            false if resource.is("batch", "jobs") => format!("field label {field:?} not supported for Job"),
             false => format!("field label not supported: {field}"),
         }));
     }

@@ -22,10 +22,10 @@ pub fn settle(api_version: &str, kind: &str, object: &mut Value) {
     let (Some(fields), Some(structs)) = (object.as_object_mut(), structs(api_version, kind)) else { return };
     let metadata = fields.get("metadata").cloned();
     settle_fields(structs.0, structs.1, fields, 0);
-    match metadata {
-        Some(metadata) => fields.insert("metadata".into(), metadata),
-        None => fields.shift_remove("metadata"),
-    };
+    fields.shift_remove("metadata");
+    if let Some(metadata) = metadata {
+        fields.shift_insert(0, "metadata".into(), metadata);
+    }
 }
 
 /// The object of a kind in which nothing is set, if the kind is known.

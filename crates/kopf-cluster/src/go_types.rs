@@ -16,6 +16,22 @@ pub fn misfit(resource: &ResourceType, object: &Value) -> Option<String> {
     Walk { known }.fields(&definition.name, known.get(&definition.name)?, "", object)
 }
 
+/// The same for a kind that is only a part of others.
+pub fn misfit_of(group: &str, version: &str, kind: &str, object: &Value) -> Option<String> {
+    let document = crate::catalog::definitions(group, version)?;
+    let known = document["components"]["schemas"].as_object()?;
+    let name = format!("io.k8s.api.{group}.{version}.{kind}");
+    Walk { known }.fields(&name, known.get(&name)?, "", object)
+}
+
+/// The same for the metadata of custom resources.
+pub fn metadata_misfit(object: &Value) -> Option<String> {
+    const NAME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+    let document = crate::catalog::definitions("", "v1")?;
+    let known = document["components"]["schemas"].as_object()?;
+    Walk { known }.fields(NAME, known.get(NAME)?, "", object.get("metadata")?)
+}
+
 /// Writes all quantities of an object in their one form: `1024Ki` becomes `1Mi`.
 pub fn settle_quantities(resource: &ResourceType, object: &mut Value) {
     let Some(definition) = resource.definition() else { return };
@@ -82,6 +98,7 @@ impl Walk<'_> {
                 Value::String(_) | Value::Number(_) if Quantity::of(value).is_some() => None,
                 _ => Some(PATTERN_PROBLEM.to_owned()),
             },
+            "MicroTime" if !value.is_string() => Some(message(value, place, "string")),
             "Time" | "MicroTime" => misread_time(short, value),
             "IntOrString"
             | "RawExtension"

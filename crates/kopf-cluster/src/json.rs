@@ -31,6 +31,22 @@ pub fn parse(bytes: &[u8]) -> Result<Value, String> {
     })
 }
 
+/// Writes whole numbers as such: `2.0` becomes `2`, as it does in a real server.
+pub fn settle_numbers(value: &mut Value) {
+    /// Beyond it, a real server writes an exponent.
+    const LIMIT: f64 = 1e15;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            if let Some(whole) = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < LIMIT) {
+                *value = Value::from(whole as i64);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(settle_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(settle_numbers),
+        _ => {}
+    }
+}
+
 /// The start of a body, as messages show it.
 pub fn summary(body: &[u8]) -> String {
     const LIMIT: usize = 30;

@@ -38,15 +38,54 @@ pub fn starts_without_status(resource: &ResourceType) -> bool {
     !resource.is("", "nodes")
 }
 
+/// Whether a write to the status may also change labels, annotations and owners.
+pub fn status_takes_metadata(resource: &ResourceType) -> bool {
+    resource.custom().is_none()
+        && !matches!(
+            (resource.group.as_str(), resource.plural.as_str()),
+            ("networking.k8s.io", "servicecidrs")
+                | ("storage.k8s.io", "volumeattachments")
+                | ("admissionregistration.k8s.io", "validatingadmissionpolicies")
+                | ("resource.k8s.io", "resourceclaims")
+                | ("flowcontrol.apiserver.k8s.io", _)
+        )
+}
+
 /// Completes an object as its decoding does, before anybody owns its fields.
 pub fn complete(resource: &ResourceType, object: &mut Value) {
     match resource.qualified().as_str() {
         "namespaces" => namespaces::label(object),
         "secrets" => encode_string_data(object),
         "customresourcedefinitions.apiextensions.k8s.io" => crd::complete(object),
-        "daemonsets.apps" => batch::count_templates(object),
         "statefulsets.apps" => batch::complete_claims(object),
-        "replicationcontrollers" => batch::label_as_template(object),
+        "replicationcontrollers" | "jobs.batch" => batch::label_as_template(object),
+        "daemonsets.apps" if object["metadata"]["annotations"].get(batch::TEMPLATE_GENERATION).is_none() => {
+            batch::put_template_generation(object, 1);
+        }
+        "nodes" => batch::complete_node(object),
+        _ => {}
+    }
+}
+
+/// What an object shows of itself only as a whole is hidden where its metadata is shown alone.
+pub fn hide_own_annotations(resource: &ResourceType, metadata: &mut Value) {
+    if resource.is("apps", "daemonsets")
+        && let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut)
+    {
+        annotations.shift_remove(batch::TEMPLATE_GENERATION);
+        if annotations.is_empty()
+            && let Some(metadata) = metadata.as_object_mut()
+        {
+            metadata.shift_remove("annotations");
+        }
+    }
+}
+
+/// Completes an object that tells nothing but how far a watch is.
+pub fn prepare_bookmark(resource: &ResourceType, object: &mut Value) {
+    match resource.qualified().as_str() {
+        "daemonsets.apps" => batch::put_template_generation(object, 0),
+        "deployments.apps" | "replicasets.apps" | "statefulsets.apps" => object["spec"]["replicas"] = json!(0),
         _ => {}
     }
 }
@@ -63,6 +102,11 @@ pub fn prepare_new(state: &State, resource: &ResourceType, object: &mut Value) -
         }
         "pods" => pods::prepare_new(state, resource, object)?,
         "jobs.batch" => batch::prepare_new(object),
+        "daemonsets.apps" => batch::count_templates(object, None),
+        // They were made with names of their own at a time when names were no duty.
+        "limitranges" if object["metadata"].get("name").is_none() => {
+            object["metadata"]["name"] = object["metadata"]["uid"].clone();
+        }
         "nodes" => prepare_node(object),
         "persistentvolumeclaims" => {
             protect(object, PVC_PROTECTION);
@@ -85,6 +129,7 @@ pub fn prepare_change(resource: &ResourceType, old: &Value, object: &mut Value) 
         "namespaces" => object["spec"] = old["spec"].clone(),
         "customresourcedefinitions.apiextensions.k8s.io" => crd::prepare(object),
         "services" => services::prepare_change(old, object),
+        "daemonsets.apps" => batch::count_templates(object, Some(old)),
         _ => {}
     }
 }
@@ -146,8 +191,9 @@ pub fn after_mark(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Val
         after_update(state, resource, object);
         gc::empty_crd(state, object);
     } else {
-        // Nobody uses claims and volumes here, so nothing has to wait for them.
-        for finalizer in [PVC_PROTECTION, PV_PROTECTION] {
+        // Nobody uses claims and volumes here, so nothing has to wait for them; but it is a controller
+        // of workloads that says so.
+        for finalizer in [PVC_PROTECTION, PV_PROTECTION].iter().filter(|_| state.options.workloads.is_some()) {
             gc::drop_finalizer(state, resource, object, finalizer);
         }
         gc::after_update(state, resource, object);
@@ -206,6 +252,18 @@ pub fn grace_period(resource: &ResourceType, object: &Value, asked: Option<i64>)
 pub fn default_propagation(resource: &ResourceType) -> Option<Propagation> {
     let orphans = resource.is("batch", "jobs") || resource.is("", "replicationcontrollers");
     orphans.then_some(Propagation::Orphan)
+}
+
+/// What is said to those who delete something and may not know what happens to its dependents.
+pub fn warnings_of_deletion(resource: &ResourceType, asked: Option<Propagation>) -> Vec<String> {
+    match asked.is_none() && resource.is("batch", "jobs") {
+        true => vec![
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
+             them or set propagationPolicy=Orphan to suppress this warning"
+                .to_owned(),
+        ],
+        false => Vec::new(),
+    }
 }
 
 /// Whether a deletion is answered with the last state of the object, not with a mere success.

@@ -48,6 +48,7 @@ mod catalog;
 mod capture;
 mod crd;
 mod crd_checks;
+mod crd_text;
 mod discovery;
 mod openapi;
 mod render;

@@ -12,6 +12,8 @@ use crate::schema::{FieldError, FieldErrorKind};
 pub enum NameRule {
     /// Several labels joined by dots, up to 253 characters: most kinds.
     Subdomain,
+    /// The same, in the words of the newer checks that are declared and not programmed.
+    LongName,
     /// One label, up to 63 characters: namespaces, services, limit ranges.
     Label,
     /// Anything that fits into a path: roles, bindings and other names with colons.
@@ -26,6 +28,9 @@ pub fn check_name(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String> {
     };
     match rule {
         NameRule::Subdomain => check_subdomain(&masked),
+        NameRule::LongName => {
+            check_subdomain(&masked).into_iter().map(|problem| problem.replace("253 characters", "253 bytes")).collect()
+        }
         NameRule::Label => check_label(&masked),
         NameRule::PathSegment => check_path_segment(name, is_prefix),
     }
@@ -144,7 +149,7 @@ fn qualified_name_rule() -> &'static str {
 pub fn check_label_value(value: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if value.len() > 63 {
-        problems.push("must be no more than 63 characters".to_owned());
+        problems.push("must be no more than 63 bytes".to_owned());
     }
     if !value.is_empty() && !is_qualified_part(value) {
         problems.push(

@@ -38,6 +38,9 @@ pub fn create_initial(state: &Arc<State>) {
 
 /// Every namespace can be selected by its name.
 pub fn label(namespace: &mut Value) {
+    if namespace["metadata"].get("name").is_none_or(|name| name == "") {
+        return;
+    }
     let name = namespace["metadata"]["name"].clone();
     if !namespace["metadata"]["labels"].is_object() {
         namespace["metadata"]["labels"] = json!({});
@@ -47,6 +50,7 @@ pub fn label(namespace: &mut Value) {
 
 /// Completes a new namespace.
 pub fn prepare_new(namespace: &mut Value) {
+    label(namespace);
     namespace["spec"]["finalizers"] = json!(["kubernetes"]);
     namespace["status"] = json!({"phase": "Active"});
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::catalog::{Catalog, ResourceType};
 use crate::clock::timestamp;
+use crate::kinds;
 use crate::patching::managed::{
     ApplyError, FieldSet, Versions, Write, apply, keep_times_of_no_change, manager_name, record_write,
 };
@@ -87,7 +88,8 @@ fn with_write<T>(
 /// The fields that a write to a part never changes, whatever was sent.
 fn untouched(resource: &ResourceType, subresource: &str) -> FieldSet {
     match subresource {
-        "status" if resource.custom().is_some() => FieldSet::of_fields(&[&["spec"], &["metadata"]]),
+        "status" if !kinds::status_takes_metadata(resource) => FieldSet::of_fields(&[&["spec"], &["metadata"]]),
+        "status" if resource.is("apps", "deployments") => FieldSet::of_fields(&[&["spec"], &["metadata", "labels"]]),
         "status" => FieldSet::of_fields(&[&["spec"]]),
         _ if resource.has_status() => FieldSet::of_fields(&[&["status"]]),
         _ => FieldSet::of_fields(&[]),

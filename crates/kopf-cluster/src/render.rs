@@ -11,6 +11,7 @@ use crate::catalog::ResourceType;
 use crate::convert;
 use crate::form::{Form, RowObject};
 use crate::go_form;
+use crate::kinds;
 use crate::store::Stored;
 use crate::table;
 
@@ -36,7 +37,7 @@ impl Renderer<'_> {
     pub fn object(&self, stored: &Stored) -> Vec<u8> {
         match self.form {
             Form::Objects => self.typed(stored),
-            Form::Metadata => to_bytes(&partial(&decode(self.resource, stored))),
+            Form::Metadata => to_bytes(&partial(self.resource, &decode(self.resource, stored))),
             Form::Table(_) => {
                 let meta = ListMeta { version: stored.version, ..ListMeta::default() };
                 self.table(&[decode(self.resource, stored)], &meta, true)
@@ -51,7 +52,7 @@ impl Renderer<'_> {
                 put_type(&mut value, self.resource);
                 to_bytes(&value)
             }
-            Form::Metadata => to_bytes(&partial(&value)),
+            Form::Metadata => to_bytes(&partial(self.resource, &value)),
             Form::Table(_) => {
                 let version = value["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
                 let meta = ListMeta { version: version.unwrap_or_default(), ..ListMeta::default() };
@@ -65,8 +66,10 @@ impl Renderer<'_> {
         match self.form {
             Form::Objects => self.typed_list(objects, meta).into(),
             Form::Metadata => {
-                let items: Vec<Value> =
-                    objects.iter().map(|stored| partial(&decode(self.resource, stored.as_ref()))).collect();
+                let items: Vec<Value> = objects
+                    .iter()
+                    .map(|stored| partial(self.resource, &decode(self.resource, stored.as_ref())))
+                    .collect();
                 let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
                     "metadata": list_meta(meta, false), "items": items});
                 to_bytes(&list).into()
@@ -101,10 +104,11 @@ impl Renderer<'_> {
         }
         if self.resource.custom().is_none() {
             go_form::settle(&self.resource.api_version(), &self.resource.kind, &mut object);
+            kinds::prepare_bookmark(self.resource, &mut object);
         }
         let object = match self.form {
             Form::Table(_) => self.table(&[object], &ListMeta { version, ..ListMeta::default() }, first),
-            Form::Metadata => to_bytes(&partial(&object)),
+            Form::Metadata => to_bytes(&partial(self.resource, &object)),
             Form::Objects => to_bytes(&object),
         };
         event_line("BOOKMARK", &object)
@@ -137,6 +141,7 @@ impl Renderer<'_> {
             }
             let stored = stored.as_ref();
             match custom || convert::is_needed(self.resource) {
+                true if !custom => text.extend(to_bytes(&without_type(decode(self.resource, stored)))),
                 true => text.extend(self.typed(stored)),
                 // Items of built-in kinds have no types of their own, as the list says it all.
                 false => text.extend_from_slice(&stored.raw),
@@ -152,13 +157,17 @@ impl Renderer<'_> {
             match self.form {
                 Form::Table(RowObject::Object) => row["object"] = object.clone(),
                 Form::Table(RowObject::Nothing) => row["object"] = Value::Null,
-                _ => row["object"] = partial(object),
+                _ => row["object"] = partial(self.resource, object),
             }
             row
         };
         let columns = if with_columns { table::columns(self.resource) } else { Value::Null };
+        let rows = match objects.is_empty() && table::is_plain(self.resource) {
+            true => Value::Null,
+            false => objects.iter().map(row).collect(),
+        };
         to_bytes(&json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": list_meta(meta, false),
-            "columnDefinitions": columns, "rows": objects.iter().map(row).collect::<Vec<_>>()}))
+            "columnDefinitions": columns, "rows": rows}))
     }
 }
 
@@ -167,9 +176,19 @@ impl Renderer<'_> {
 pub fn decode(resource: &ResourceType, stored: &Stored) -> Value {
     let mut value = stored.decode();
     convert::from_storage(resource, &mut value);
+    if convert::is_needed(resource) {
+        go_form::settle(&resource.api_version(), &resource.kind, &mut value);
+    }
     put_type(&mut value, resource);
     if let Some(version) = stored.api_version().filter(|_| resource.conversion().is_some()) {
         value["apiVersion"] = json!(version);
+    }
+    value
+}
+
+fn without_type(mut value: Value) -> Value {
+    if let Value::Object(fields) = &mut value {
+        fields.retain(|name, _| name != "kind" && name != "apiVersion");
     }
     value
 }
@@ -205,8 +224,10 @@ fn event_line(kind: &str, object: &[u8]) -> Vec<u8> {
     line
 }
 
-fn partial(object: &Value) -> Value {
-    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
+fn partial(resource: &ResourceType, object: &Value) -> Value {
+    let mut metadata = object["metadata"].clone();
+    kinds::hide_own_annotations(resource, &mut metadata);
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
 }
 
 fn at_version(mut object: Value, version: u64) -> Value {

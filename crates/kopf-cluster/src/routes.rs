@@ -77,6 +77,7 @@ pub fn find(catalog: &Catalog, path: &str) -> Result<Route, RouteError> {
         ["version"] => Ok(Route::Version),
         ["metrics"] => Ok(Route::Metrics),
         ["openapi", "v2"] => Ok(Route::OpenApiV2),
+        ["openapi", "v3"] if path.ends_with('/') => Ok(Route::OpenApiV3(String::new())),
         ["openapi", "v3"] => Ok(Route::OpenApiV3Index),
         ["openapi", "v3", rest @ ..] => Ok(Route::OpenApiV3(rest.join("/"))),
         [endpoint @ ("healthz" | "livez" | "readyz"), rest @ ..] => {
@@ -89,6 +90,10 @@ pub fn find(catalog: &Catalog, path: &str) -> Result<Route, RouteError> {
         ["api", version, rest @ ..] => objects(catalog, "", version, rest),
         ["apis", group, ..] if !catalog.has_group(group) => Err(RouteError::NoSuchPath),
         ["apis", group] => Ok(Route::Group((*group).to_owned())),
+        // Groups of CRDs are served in another way, which knows no other versions.
+        ["apis", group, version] if catalog.custom_groups().contains_key(*group) => {
+            resources(catalog, group, version).map_err(|_| RouteError::NoSuchPath)
+        }
         ["apis", group, version] => resources(catalog, group, version),
         ["apis", group, version, rest @ ..] => objects(catalog, group, version, rest),
         _ => Err(RouteError::NoSuchPath),
@@ -126,7 +131,9 @@ fn objects(catalog: &Catalog, group: &str, version: &str, rest: &[&str]) -> Resu
     };
     let resource = catalog.get(group, version, plural).ok_or(RouteError::NoSuchResource)?;
     let out_of_scope = matches!((resource.namespaced, &namespace, &name), (true, None, Some(_)) | (false, Some(_), _));
-    let known_part = subresource.as_ref().is_none_or(|name| resource.subresource(name).is_some());
+    // Custom resources find out later that they have no such part.
+    let known_part =
+        subresource.as_ref().is_none_or(|name| resource.custom().is_some() || resource.subresource(name).is_some());
     match !out_of_scope && known_part {
         true => {
             Ok(Route::Objects(ObjectRoute { resource: Arc::clone(resource), namespace, name, subresource, watching }))

@@ -118,9 +118,10 @@ impl Refusal {
         Self::new(404, "NotFound", message, details(resource, name))
     }
 
-    /// There is such an object already.
-    pub fn already_exists(resource: &ResourceType, name: &str) -> Self {
-        let message = format!("{} \"{name}\" already exists", resource.qualified());
+    /// There is such an object already, though it may be on its way out.
+    pub fn already_exists(resource: &ResourceType, name: &str, deleting: bool) -> Self {
+        let prefix = if deleting { "object is being deleted: " } else { "" };
+        let message = format!("{prefix}{} \"{name}\" already exists", resource.qualified());
         Self::new(409, "AlreadyExists", message, details(resource, name))
     }
 
@@ -150,6 +151,13 @@ impl Refusal {
         if let Some(details) = details.as_object_mut() {
             details.insert("causes".into(), FieldError::causes(errors));
         }
+        Self::new(422, "Invalid", message, details)
+    }
+
+    /// The same for a kind that is only a part of others.
+    pub fn invalid_kind(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
+        let message = format!("{kind}.{group} \"{name}\" is invalid: {}", FieldError::message_of_all(errors));
+        let details = json!({"name": name, "group": group, "kind": kind, "causes": FieldError::causes(errors)});
         Self::new(422, "Invalid", message, details)
     }
 
@@ -289,7 +297,7 @@ fn details(resource: &ResourceType, name: &str) -> Value {
 }
 
 fn details_of_kind(resource: &ResourceType, name: &str) -> Value {
-    named(name, &resource.group, &resource.kind)
+    named(name, resource.internal_group(), &resource.kind)
 }
 
 fn named(name: &str, group: &str, kind: &str) -> Value {

@@ -4,6 +4,7 @@
 //! CRDs; the cells are found here, and in `table/cells.rs` for kinds that need more than a path.
 
 mod cells;
+mod system_cells;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -33,6 +34,11 @@ pub fn columns(resource: &ResourceType) -> Value {
     }
 }
 
+/// Whether a kind is printed in the way of those that nobody has thought about.
+pub fn is_plain(resource: &ResourceType) -> bool {
+    columns(resource)[1]["name"] == "Created At"
+}
+
 /// The cells of an object, one per column.
 pub fn cells(resource: &ResourceType, object: &Value, now: Timestamp) -> Vec<Value> {
     let name = object["metadata"]["name"].clone();
@@ -41,12 +47,16 @@ pub fn cells(resource: &ResourceType, object: &Value, now: Timestamp) -> Vec<Val
             let columns = columns(resource);
             let columns = columns.as_array().into_iter().flatten();
             let kind = resource.qualified();
-            columns
-                .map(|column| {
-                    let title = column["name"].as_str().unwrap_or_default();
-                    cells::cell(&kind, title, object, now)
-                })
-                .collect()
+            let cell = |column: &Value| {
+                let title = column["name"].as_str().unwrap_or_default();
+                system_cells::cell(&kind, title, object).unwrap_or_else(|| cells::cell(&kind, title, object, now))
+            };
+            let mut cells: Vec<Value> = columns.map(cell).collect();
+            if resource.is("networking.k8s.io", "ipaddresses") {
+                // A real server shows the age, too, but has no column for it.
+                cells.push(age(&object["metadata"]["creationTimestamp"], now));
+            }
+            cells
         }
         Some(custom) if custom.columns.is_empty() => vec![name, age(&object["metadata"]["creationTimestamp"], now)],
         Some(custom) => {

@@ -23,9 +23,6 @@ pub fn decode(request: &Request, resource: &ResourceType) -> Result<Value, Refus
         "application/vnd.kubernetes.protobuf" if resource.custom().is_none() => {
             protobuf::decode(&request.body).map_err(|error| error.to_string())
         }
-        _ if resource.custom().is_some() => {
-            return Err(Refusal::unsupported_media_type("application/json, application/yaml"));
-        }
         _ => return Err(Refusal::unsupported_media_type(OBJECT_TYPES)),
     };
     let problem = match value {
@@ -94,6 +91,12 @@ pub fn check_type(resource: &ResourceType, value: &mut Value, raw: &[u8]) -> Res
                 resource.api_version()
             )));
         }
+        if let Some(problem) = go_types::metadata_misfit(value) {
+            return Err(Refusal::bad_request(format!(
+                "{kind} in version \"{}\" cannot be handled as a {kind}: {problem}",
+                resource.version
+            )));
+        }
     } else {
         if let Some(problem) = type_problem(resource, &api_version, &kind) {
             let api_version = if api_version.is_empty() { resource.api_version() } else { api_version };
@@ -116,9 +119,14 @@ pub fn check_type(resource: &ResourceType, value: &mut Value, raw: &[u8]) -> Res
 
 /// Why an object of this type cannot be taken for one of the resource.
 pub fn type_problem(resource: &ResourceType, api_version: &str, kind: &str) -> Option<String> {
-    let (expected, version) = (resource.api_version(), api_version.rsplit('/').next().unwrap_or_default());
-    let api_version = if api_version.is_empty() { &expected } else { api_version };
-    if api_version == expected && (kind.is_empty() || kind == resource.kind) {
+    type_mismatch(&resource.api_version(), &resource.kind, api_version, kind)
+}
+
+/// Why an object of one type cannot be taken for one of another type.
+pub fn type_mismatch(expected: &str, expected_kind: &str, api_version: &str, kind: &str) -> Option<String> {
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let api_version = if api_version.is_empty() { expected } else { api_version };
+    if api_version == expected && (kind.is_empty() || kind == expected_kind) {
         return None;
     }
     if !Catalog::is_registered(api_version, kind) {
@@ -126,9 +134,10 @@ pub fn type_problem(resource: &ResourceType, api_version: &str, kind: &str) -> O
             "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
         ));
     }
-    let version = if version.is_empty() { &resource.version } else { version };
-    let package = internal_package(&resource.group);
-    Some(format!("converting ({version}.{kind}) to ({package}.{}): unknown conversion", resource.kind))
+    let (group, own_version) = expected.split_once('/').unwrap_or(("", expected));
+    let version = if version.is_empty() { own_version } else { version };
+    let package = internal_package(group);
+    Some(format!("converting ({version}.{kind}) to ({package}.{expected_kind}): unknown conversion"))
 }
 
 /// The package of the types that a real server works with, as its messages show them.

@@ -11,7 +11,14 @@ pub fn of_metadata(resource: &ResourceType) -> usize {
         return 1;
     }
     match (resource.group.as_str(), resource.plural.as_str()) {
-        ("", "configmaps" | "secrets" | "serviceaccounts" | "persistentvolumes" | "pods" | "nodes" | "namespaces")
+        ("", "events") => 2,
+        ("node.k8s.io", "runtimeclasses")
+        | ("rbac.authorization.k8s.io", "clusterroles" | "roles")
+        | (
+            "",
+            "endpoints" | "configmaps" | "secrets" | "serviceaccounts" | "persistentvolumes" | "pods" | "nodes"
+            | "namespaces",
+        )
         | ("apps", "controllerrevisions")
         | ("batch", "jobs")
         | ("networking.k8s.io", "ingresses" | "ingressclasses" | "ipaddresses")
@@ -44,6 +51,6 @@ pub fn wants_standard_finalizers(resource: &ResourceType) -> bool {
                 | ("policy", "poddisruptionbudgets")
                 | ("node.k8s.io", "runtimeclasses")
                 | ("admissionregistration.k8s.io", _)
-                | ("events.k8s.io", _)
+                | ("", "events")
         )
 }

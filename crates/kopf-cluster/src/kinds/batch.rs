@@ -7,7 +7,8 @@ pub fn prepare_new(job: &mut Value) {
     if job["spec"]["manualSelector"] == true || !job["spec"].is_object() {
         return;
     }
-    let (uid, name) = (job["metadata"]["uid"].clone(), job["metadata"]["name"].clone());
+    let uid = job["metadata"]["uid"].clone();
+    let name = json!(job["metadata"]["name"].as_str().unwrap_or_default());
     let template = &mut job["spec"]["template"];
     for field in ["metadata", "labels"] {
         let place = if field == "metadata" { &mut *template } else { &mut template["metadata"] };
@@ -36,14 +37,34 @@ pub fn label_as_template(workload: &mut Value) {
     }
 }
 
-/// Daemon sets count their templates in an annotation, for old clients.
-pub fn count_templates(daemon_set: &mut Value) {
-    const ANNOTATION: &str = "deprecated.daemonset.template.generation";
-    let generation = daemon_set["metadata"]["generation"].as_i64().unwrap_or(1);
+/// In which annotation daemon sets count their templates, for old clients.
+pub const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// Counts the templates of a daemon set.
+pub fn count_templates(daemon_set: &mut Value, old: Option<&Value>) {
+    let template = |daemon_set: &Value| daemon_set["spec"]["template"].clone();
+    let before = old.and_then(|old| old["metadata"]["annotations"][TEMPLATE_GENERATION].as_str()?.parse::<i64>().ok());
+    let generation = match old {
+        Some(old) if template(old) == template(daemon_set) => before.unwrap_or_default(),
+        Some(_) | None => before.unwrap_or_default() + 1,
+    };
+    put_template_generation(daemon_set, generation);
+}
+
+/// Notes a count of templates.
+pub fn put_template_generation(daemon_set: &mut Value, generation: i64) {
     if !daemon_set["metadata"]["annotations"].is_object() {
         daemon_set["metadata"]["annotations"] = json!({});
     }
-    daemon_set["metadata"]["annotations"][ANNOTATION] = json!(generation.to_string());
+    daemon_set["metadata"]["annotations"][TEMPLATE_GENERATION] = json!(generation.to_string());
+}
+
+/// What a node has, pods may take, if nothing else is said.
+pub fn complete_node(node: &mut Value) {
+    let capacity = node["status"]["capacity"].clone();
+    if capacity.is_object() && node["status"].get("allocatable").is_none() {
+        node["status"]["allocatable"] = capacity;
+    }
 }
 
 /// The claims in a stateful set are whole objects.

@@ -17,7 +17,7 @@ pub fn cell(kind: &str, title: &str, object: &Value, now: Timestamp) -> Value {
         _ => json!("<none>"),
     };
     match (kind, title) {
-        (_, "Name") => at("/metadata/name"),
+        (_, "Name") => text("/metadata/name"),
         (_, "Age") => age(&at("/metadata/creationTimestamp"), now),
         (_, "Created At") => at("/metadata/creationTimestamp"),
         (_, "Containers") => json!(joined(template(kind, object), "name")),
@@ -62,7 +62,11 @@ pub fn cell(kind: &str, title: &str, object: &Value, now: Timestamp) -> Value {
         ("jobs.batch", "Duration") => job_duration(object, now),
         ("cronjobs.batch", "Schedule") => text("/spec/schedule"),
         ("cronjobs.batch", "Timezone") => or_none("/spec/timeZone"),
-        ("cronjobs.batch", "Suspend") => json!(at("/spec/suspend").to_string()),
+        ("cronjobs.batch", "Suspend") => match at("/spec/suspend") {
+            Value::Bool(true) => json!("True"),
+            Value::Bool(false) => json!("False"),
+            _ => json!("<unset>"),
+        },
         ("cronjobs.batch", "Active") => json!(at("/status/active").as_array().map_or(0, Vec::len)),
         ("cronjobs.batch", "Last Schedule") => match at("/status/lastScheduleTime") {
             Value::Null => json!("<none>"),
@@ -85,7 +89,10 @@ pub fn cell(kind: &str, title: &str, object: &Value, now: Timestamp) -> Value {
 
         ("events" | "events.events.k8s.io", title) => event_cell(title, object, now),
 
-        ("persistentvolumeclaims" | "persistentvolumes", "Status") => text("/status/phase"),
+        ("persistentvolumeclaims" | "persistentvolumes", "Status") => match at("/metadata/deletionTimestamp") {
+            Value::Null => text("/status/phase"),
+            _ => json!("Terminating"),
+        },
         ("persistentvolumeclaims", "Volume") => text("/spec/volumeName"),
         ("persistentvolumeclaims", "Capacity") => text("/status/capacity/storage"),
         ("persistentvolumes", "Capacity") => text("/spec/capacity/storage"),
@@ -333,6 +340,7 @@ fn event_cell(title: &str, event: &Value, now: Timestamp) -> Value {
             json!(if host.is_empty() { component } else { format!("{component}, {host}") })
         }
         "Message" => json!(plain(&first_of(&["message", "note"])).trim().to_owned()),
+        "Count" if event["series"].is_object() => event["series"]["count"].clone(),
         "Count" => json!(first_of(&["count", "deprecatedCount"]).as_i64().filter(|count| *count > 0).unwrap_or(1)),
         _ => event["metadata"]["name"].clone(),
     }

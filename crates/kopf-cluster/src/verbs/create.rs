@@ -28,9 +28,9 @@ pub fn create(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     let options = WriteOptions::parse(&request.query, "CreateOptions")?;
     let resource = &route.resource;
     if resource.custom().is_some_and(|custom| custom.terminating) {
-        let mut refusal = Refusal::method_not_allowed();
-        refusal.message = "create not allowed while custom resource definition is terminating".into();
-        return Err(refusal);
+        let name = admit::decode(request, resource)?["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(Refusal::forbidden(resource, &name, why));
     }
     let mut value = admit::decode(request, resource)?;
     admit::check_type(resource, &mut value, &request.body)?;
@@ -95,7 +95,7 @@ pub fn create_admitted(
         let place = Place::new(namespace.unwrap_or_default(), &name);
         if dry_run {
             return match state.get(resource, &place) {
-                Some(_) => Err(Refusal::already_exists(resource, &name)),
+                Some(known) => Err(Refusal::already_exists(resource, &name, known.deleting)),
                 None => Ok(object),
             };
         }
@@ -106,14 +106,17 @@ pub fn create_admitted(
             shown
         });
         convert::to_storage(resource, &mut object);
-        match state.apply(resource, Write::Create { place, value: object }) {
+        match state.apply(resource, Write::Create { place: place.clone(), value: object }) {
             Ok(event) => {
                 let created = written(resource, &event.object, shown);
                 kinds::after_create(state, resource, &created);
                 return Ok(created);
             }
             Err(StoreError::Exists) if sent_name.is_empty() && tries < NAME_TRIES => {}
-            Err(StoreError::Exists) => return Err(Refusal::already_exists(resource, &name)),
+            Err(StoreError::Exists) => {
+                let deleting = state.get(resource, &place).is_some_and(|known| known.deleting);
+                return Err(Refusal::already_exists(resource, &name, deleting));
+            }
             Err(error) => return Err(Refusal::internal(error.to_string())),
         }
     }

@@ -74,16 +74,20 @@ pub fn delete(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     let told = options.told();
     let admission = Admission::of(state, &webhooks, request, route, options.dry_run);
     let admission = admission.with_delete_options(&told);
-    match delete_admitted(state, resource, &place, &options, Some(&admission))? {
+    let warnings = kinds::warnings_of_deletion(resource, options.propagation);
+    let deleted_now = delete_admitted(state, resource, &place, &options, Some(&admission))
+        .map_err(|refusal| refusal.with_warnings(&warnings))?;
+    let answer = match deleted_now {
         Deleted::Gone(object) if !kinds::shows_deleted(resource) => {
             let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
-            Ok(Answer::json(200, &deleted(resource, name, uid)))
+            Answer::json(200, &deleted(resource, name, uid))
         }
         Deleted::Gone(object) | Deleted::Marked(object) => {
             let renderer = Renderer { resource, form, now: state.now() };
-            Ok(Answer::bytes(200, renderer.value(object).into()))
+            Answer::bytes(200, renderer.value(object).into())
         }
-    }
+    };
+    Ok(answer.with_warnings(warnings))
 }
 
 pub fn delete_collection(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
@@ -114,7 +118,8 @@ pub fn delete_collection(state: &Arc<State>, request: &Request, route: &ObjectRo
         return Err(refusal);
     }
     let renderer = Renderer { resource, form, now: state.now() };
-    Ok(Answer::bytes(200, renderer.list(&shown, &ListMeta { version, ..ListMeta::default() })))
+    let answer = Answer::bytes(200, renderer.list(&shown, &ListMeta { version, ..ListMeta::default() }));
+    Ok(answer.with_warnings(kinds::warnings_of_deletion(resource, delete_options.propagation)))
 }
 
 /// Asks the webhooks about all objects before the first one is deleted; tells the first one that
@@ -185,7 +190,18 @@ fn delete_admitted(
             return Ok(if held { Deleted::Marked(marked) } else { Deleted::Gone(marked) });
         }
         if !held {
-            match remove(state, resource, place, stored.version, &marked)? {
+            let mut version = stored.version;
+            if marked != old {
+                // What is marked at all is seen so before it is gone.
+                let write = Write::Update { place: place.clone(), value: marked.clone(), expected: version };
+                match state.apply(resource, write) {
+                    Ok(event) => version = event.object.version,
+                    Err(StoreError::Conflict { .. }) => continue,
+                    Err(StoreError::Missing) => return Err(Refusal::not_found(resource, &place.name)),
+                    Err(error) => return Err(Refusal::internal(error.to_string())),
+                }
+            }
+            match remove(state, resource, place, version, &marked)? {
                 Removal::Raced => continue,
                 Removal::Removed(last) => return Ok(Deleted::Gone(last)),
                 Removal::Kept => return Ok(Deleted::Gone(marked)),
@@ -278,7 +294,8 @@ fn mark(state: &State, resource: &ResourceType, old: &Value, options: &DeleteOpt
         return object;
     }
     let time = state.now().checked_add(grace.seconds()).unwrap_or_else(|_| state.now());
-    let held = is_held(resource, &object) || grace > 0;
+    // Pods are marked even if they go at once.
+    let held = is_held(resource, &object) || grace > 0 || resource.is("", "pods");
     let metadata = &mut object["metadata"];
     metadata["deletionTimestamp"] = json!(timestamp(time));
     // Namespaces and CRDs are the exceptions: they know no grace.
@@ -327,6 +344,18 @@ fn check_preconditions(
     options: &DeleteOptions,
 ) -> Result<(), Refusal> {
     let current = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    if resource.is("", "namespaces") {
+        for (title, field, wanted) in
+            [("UID", "uid", &options.uid), ("ResourceVersion", "resourceVersion", &options.version)]
+        {
+            if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != current(field)) {
+                let found = current(field);
+                let why =
+                    format!("Precondition failed: {title} in precondition: {wanted}, {title} in object meta: {found}");
+                return Err(Refusal::conflict(resource, name, &why));
+            }
+        }
+    }
     if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != current("uid")) {
         let why = format!(
             "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been \

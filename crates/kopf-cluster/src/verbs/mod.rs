@@ -36,7 +36,8 @@ pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     };
     let verb = verb_of(request, route);
     let mut answer = act(state, request, route).unwrap_or_else(Answer::from);
-    if verb.is_some() {
+    // Whoever reads nothing of what could be sent, does not get that far.
+    if verb.is_some() && form::check_representation(request.accept(), verb == Some("watch")).is_ok() {
         answer.warnings.insert(0, deprecation.to_owned());
     }
     Ok(answer)
@@ -60,7 +61,8 @@ fn act(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Ans
         form::check_partial(request.accept(), &route.resource, verb == "list")?;
     }
     if let Some(name) = &route.subresource {
-        let part = route.resource.subresource(name).ok_or_else(Refusal::no_such_resource)?;
+        let object = route.name.as_deref().unwrap_or_default();
+        let part = route.resource.subresource(name).ok_or_else(|| Refusal::not_found(&route.resource, object))?;
         // Creating a binding or a token is a POST to a part, which discovery calls "create".
         if !part.verbs.iter().any(|allowed| allowed == verb) {
             return Err(Refusal::method_not_allowed());

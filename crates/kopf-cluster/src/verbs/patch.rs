@@ -103,11 +103,6 @@ fn apply(
     if configuration["metadata"].get("name").is_none() {
         configuration["metadata"]["name"] = json!(name);
     }
-    if let Some(namespace) = &route.namespace
-        && configuration["metadata"].get("namespace").is_none()
-    {
-        configuration["metadata"]["namespace"] = json!(namespace);
-    }
     admit::check_type(resource, &mut configuration, &request.body)?;
     let mut warnings = admit::check_fields(resource, &configuration, None, options)?;
     let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
@@ -144,11 +139,9 @@ impl Patch {
                 Value::Null => Ok(Self::Json(json!([]))),
                 operations => Ok(Self::Json(operations)),
             },
-            "application/strategic-merge-patch+json" if resource.custom().is_some() => {
-                Err(Refusal::unsupported_media_type(
-                    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
-                ))
-            }
+            _ if resource.custom().is_some() => Err(Refusal::unsupported_media_type(
+                "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+            )),
             "application/strategic-merge-patch+json" => match json::parse(&request.body) {
                 Ok(Value::Null) => Ok(Self::Strategic(json!({}))),
                 Ok(patch) => object(patch, "").map(Self::Strategic),

@@ -8,16 +8,21 @@ use super::patch::Patch;
 use super::update::write_admitted;
 use crate::admit::{self, Part};
 use crate::catalog::ResourceType;
+use crate::go_types;
 use crate::jsonpath::JsonPath;
-use crate::ownership::Writer;
+use crate::ownership::{Writer, apply_configuration};
 use crate::query::WriteOptions;
 use crate::render::decode;
 use crate::request::{Answer, Request};
 use crate::routes::ObjectRoute;
+use crate::schema::FieldError;
 use crate::state::State;
 use crate::status::Refusal;
 use crate::store::Place;
 use crate::webhooks::Admission;
+
+const SCALE: &str = "scale";
+const SCALE_VERSION: &str = "autoscaling/v1";
 
 pub fn scale(state: &Arc<State>, request: &Request, route: &ObjectRoute, verb: &str) -> Result<Answer, Refusal> {
     let resource = &route.resource;
@@ -32,37 +37,126 @@ pub fn scale(state: &Arc<State>, request: &Request, route: &ObjectRoute, verb: &
     let kind = if verb == "update" { "UpdateOptions" } else { "PatchOptions" };
     let options = WriteOptions::parse(&request.query, kind)?;
     // Scaling a custom resource leaves no trace in a real server either.
-    let writer = resource.custom().is_none().then(|| Writer::of(request, &options, Some("scale")));
-    let replace = |old: &Value| -> Result<Value, Refusal> {
-        match verb {
-            "update" => admit::decode(request, resource),
-            _ => {
-                Patch::read(request, resource)?.apply(resource, &scale_of(resource, old).unwrap_or_else(|_| bare(old)))
-            }
-        }
-    };
+    let writer = resource.custom().is_none().then(|| Writer::of(request, &options, Some(SCALE)));
+    let applies = verb == "patch" && request.media_type() == "application/apply-patch+yaml";
     let webhooks = state.webhooks();
     let admission = Admission::of(state, &webhooks, request, route, options.dry_run);
     let written = write_admitted(state, resource, &place, options.dry_run, Some(&admission), |old| {
-        let mut wanted = replace(old)?;
+        let current = scale_of(resource, old).unwrap_or_else(|_| bare(old));
+        let mut wanted = wanted(request, resource, name, old, &current, verb)?;
         let version = wanted["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         if !version.is_empty() && old["metadata"]["resourceVersion"] != version {
             return Err(Refusal::modified(resource, name));
         }
         if admission.is_needed() {
-            let current = scale_of(resource, old).unwrap_or_else(|_| bare(old));
             let basis = format!("scale/{}", current["metadata"]["resourceVersion"].as_str().unwrap_or_default());
             wanted = admission.mutate(&basis, wanted, Some(&current))?;
             let mut settled = current.clone();
             settled["spec"] = wanted["spec"].clone();
             admission.validate(&basis, &settled, Some(&current))?;
         }
-        let mut next = old.clone();
         let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default();
-        put(&mut next, &spec_path(resource), json!(replicas));
-        admit::new_state(state, resource, Part::Main, old, next, writer.as_ref(), None)
+        check_replicas(resource, name, replicas)?;
+        match writer.as_ref().filter(|_| applies) {
+            Some(writer) => {
+                let mut configuration = json!({"apiVersion": resource.api_version(), "kind": resource.kind,
+                    "metadata": {"name": name}});
+                put(&mut configuration, &spec_path(resource), json!(replicas));
+                let mut next = apply_configuration(state, resource, writer, Some(old), &configuration, options.force)?;
+                forget_time_of_scale(&mut next);
+                admit::new_state(state, resource, Part::Main, old, next, None, None)
+            }
+            None => {
+                let mut next = old.clone();
+                put(&mut next, &spec_path(resource), json!(replicas));
+                admit::new_state(state, resource, Part::Main, old, next, writer.as_ref(), None)
+            }
+        }
     })?;
     Ok(Answer::json(200, &scale_of(resource, &written)?))
+}
+
+/// The scale that a request wants.
+fn wanted(
+    request: &Request,
+    resource: &ResourceType,
+    name: &str,
+    old: &Value,
+    current: &Value,
+    verb: &str,
+) -> Result<Value, Refusal> {
+    if verb == "update" {
+        let sent = admit::decode(request, resource)?;
+        if let Some(problem) = scale_problem(&sent) {
+            let text = |field: &str| sent[field].as_str().unwrap_or_default();
+            let version = text("apiVersion").rsplit('/').next().unwrap_or_default();
+            return Err(Refusal::bad_request(format!(
+                "{} in version \"{version}\" cannot be handled as a Scale: {problem}",
+                text("kind")
+            )));
+        }
+        admit::check_name(name, &sent)?;
+        return Ok(sent);
+    }
+    if request.media_type() == "application/apply-patch+yaml" {
+        return admit::from_yaml(&request.body).map_err(|error| {
+            Refusal::bad_request(format!("error decoding YAML: error converting YAML to JSON: {error}"))
+        });
+    }
+    let mut patched = Patch::read(request, resource)?.apply(resource, current)?;
+    if let Some(problem) = scale_problem(&patched) {
+        if let Some(entries) = entries_of_scale(old) {
+            patched["metadata"]["managedFields"] = entries;
+        }
+        return Err(Refusal::invalid_patch(&patched, &problem));
+    }
+    Ok(patched)
+}
+
+/// Why something cannot be taken for a scale.
+fn scale_problem(scale: &Value) -> Option<String> {
+    let text = |field: &str| scale.get(field).and_then(Value::as_str).unwrap_or_default();
+    admit::type_mismatch(SCALE_VERSION, "Scale", text("apiVersion"), text("kind"))
+        .or_else(|| go_types::misfit_of("autoscaling", "v1", "Scale", scale))
+}
+
+fn check_replicas(resource: &ResourceType, name: &str, replicas: i64) -> Result<(), Refusal> {
+    if replicas >= 0 {
+        return Ok(());
+    }
+    if resource.custom().is_some() {
+        let error = FieldError::invalid(spec_path(resource), json!(replicas), "should be a non-negative integer");
+        return Err(Refusal::invalid(resource, name, &[error]));
+    }
+    let error = FieldError::invalid("spec.replicas", json!(replicas), "must be greater than or equal to 0");
+    Err(Refusal::invalid_kind("autoscaling", "Scale", name, &[error]))
+}
+
+/// The bookkeeping of the number of replicas, as a scale shows it.
+fn entries_of_scale(object: &Value) -> Option<Value> {
+    let entries = object["metadata"]["managedFields"].as_array()?.iter();
+    let owning = entries.filter(|entry| entry["fieldsV1"]["f:spec"].get("f:replicas").is_some());
+    let shown: Vec<Value> = owning
+        .map(|entry| {
+            let mut entry = entry.clone();
+            entry["apiVersion"] = json!(SCALE_VERSION);
+            entry["fieldsV1"] = json!({"f:spec": {"f:replicas": {}}});
+            entry
+        })
+        .collect();
+    (!shown.is_empty()).then_some(Value::Array(shown))
+}
+
+/// Nobody knows later when a scale was applied.
+fn forget_time_of_scale(object: &mut Value) {
+    let entries = object["metadata"].get_mut("managedFields").and_then(Value::as_array_mut);
+    for entry in entries.into_iter().flatten().filter(|entry| entry["operation"] == "Apply") {
+        if entry["subresource"] == SCALE
+            && let Some(entry) = entry.as_object_mut()
+        {
+            entry.shift_remove("time");
+        }
+    }
 }
 
 /// The scale that an object shows.

@@ -31,6 +31,7 @@ pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     let mut value = admit::decode(request, resource)?;
     admit::check_type(resource, &mut value, &request.body)?;
     let mut warnings = admit::check_fields(resource, &value, request.json_body(), &options)?;
+    admit::check_name(name, &value).map_err(|refusal| refusal.with_warnings(&warnings))?;
     let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
     let renderer = Renderer { resource, form, now: state.now() };
     let writer = Writer::of(request, &options, route.subresource.as_deref());
@@ -121,7 +122,11 @@ fn require_version(resource: &ResourceType, name: &str, value: &Value) -> Result
     let required = resource.custom().is_some()
         || matches!(
             resource.group.as_str(),
-            "apiextensions.k8s.io" | "admissionregistration.k8s.io" | "coordination.k8s.io" | "apiregistration.k8s.io"
+            "apiextensions.k8s.io"
+                | "admissionregistration.k8s.io"
+                | "coordination.k8s.io"
+                | "apiregistration.k8s.io"
+                | "node.k8s.io"
         )
         || resource.is("policy", "poddisruptionbudgets");
     let given = value["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty());
@@ -142,6 +147,7 @@ fn creates_on_update(resource: &ResourceType) -> bool {
         (resource.group.as_str(), resource.plural.as_str()),
         ("", "endpoints" | "services" | "limitranges" | "events")
             | ("coordination.k8s.io", "leases")
+            | ("node.k8s.io", "runtimeclasses")
             | ("events.k8s.io", "events")
             | ("rbac.authorization.k8s.io", _)
     )

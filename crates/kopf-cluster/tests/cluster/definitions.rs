@@ -141,7 +141,7 @@ async fn objects_vanish_with_their_crd() {
     let marked = probe.expect(200, "DELETE", &format!("{CRDS}/widgets.example.com"), Value::Null).await;
     assert_eq!(marked["metadata"]["finalizers"], json!(["customresourcecleanup.apiextensions.k8s.io"]));
     probe.expect(404, "GET", &format!("{WIDGETS}/w"), Value::Null).await;
-    probe.expect(405, "POST", WIDGETS, widget("late", json!({}))).await;
+    probe.expect(403, "POST", WIDGETS, widget("late", json!({}))).await;
     let (code, _) =
         probe.ask_as("PATCH", &format!("{WIDGETS}/held"), MERGE, json!({"metadata": {"finalizers": null}})).await;
     assert_eq!(code, 200);

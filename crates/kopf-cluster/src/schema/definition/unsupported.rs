@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{flag, nested, properties, property_path, text};
-use crate::schema::field_error::{FieldError, child, index};
+use crate::crd_text;
+use crate::schema::field_error::{FieldError, FieldErrorKind, child, index};
 use crate::schema::rule::Rule;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -274,10 +275,12 @@ impl Walk {
             }
             let Some(compiled) = Rule::parse(declared) else { continue };
             if let Err(reason) = &compiled.program {
-                self.errors.push(FieldError::invalid(
+                self.errors.push(FieldError::quoting(
+                    FieldErrorKind::Invalid,
                     field("rule"),
-                    declared.clone(),
-                    format!("compilation failed: {reason}"),
+                    &crd_text::rule(declared),
+                    // The lines of the expression are set off a little.
+                    &format!("compilation failed: {}", reason.replace("\n|", "\n |")),
                 ));
             } else if let (true, Some(place)) = (compiled.uses_old_self, &around.uncorrelatable) {
                 let detail =
