@@ -14,6 +14,7 @@ use crate::ownership::{self, Writer};
 use crate::schema::FieldError;
 use crate::state::{CRDS, State};
 use crate::status::Refusal;
+use crate::traits::{self, Generation};
 use crate::webhooks::Admission;
 use crate::{defaults, go_form, go_types, json, kinds, names, rules};
 
@@ -101,7 +102,7 @@ fn settled_object(
         Some(namespace) => metadata.insert("namespace".into(), json!(namespace)),
         None => metadata.shift_remove("namespace"),
     };
-    if resource.counts_generations() {
+    if matches!(traits::generation(resource), Generation::FromOne | Generation::Fixed) {
         metadata.insert("generation".into(), json!(1));
     }
     if resource.has_status() && kinds::starts_without_status(resource) {
@@ -118,7 +119,7 @@ fn settled_object(
     settle_form(resource, &mut value);
     let mut errors = kind_errors(resource, &value);
     let standard = repeats::wants_standard_finalizers(resource);
-    errors.extend(names::check_metadata(&value["metadata"], resource.name_rule(), standard));
+    errors.extend(names::check_metadata(&value["metadata"], traits::name_rule(resource), standard));
     if let Some(schema) = resource.schema().filter(|_| resource.custom().is_some()) {
         errors.extend(schema.validate(&value, None));
     }
@@ -198,7 +199,7 @@ fn settled_state(
     settle_form(resource, &mut value);
     let mut errors = kind_errors(resource, &value);
     let standard = repeats::wants_standard_finalizers(resource);
-    let found = names::check_metadata(&value["metadata"], resource.name_rule(), standard);
+    let found = names::check_metadata(&value["metadata"], traits::name_rule(resource), standard);
     errors.extend(std::iter::repeat_n(found, repeats::of_metadata(resource)).flatten());
     let found = new_finalizers(old, &value);
     errors.extend(std::iter::repeat_n(found, repeats::of_finalizers(resource)).flatten());
@@ -213,7 +214,8 @@ fn settled_state(
         Part::Status => rules::check_status(resource, &value, old),
     });
     refuse_if_any(resource, &value, errors)?;
-    if resource.counts_generations() && part == Part::Main && has_new_generation(resource, old, &value) {
+    let counts = matches!(traits::generation(resource), Generation::FromOne | Generation::AfterChange);
+    if counts && part == Part::Main && has_new_generation(resource, old, &value) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or_default();
         value["metadata"]["generation"] = json!(generation + 1);
     }
@@ -290,6 +292,7 @@ fn complete(resource: &ResourceType, value: &mut Value) {
                 schema.prune(value);
             }
             go_types::settle_quantities(resource, value);
+            // Structs within structs are always there, so that their defaults are, too.
             settle_form(resource, value);
             defaults::fill_in(resource, value);
             kinds::complete(resource, value);
@@ -332,14 +335,14 @@ fn with_status_of(resource: &ResourceType, old: &Value, mut value: Value) -> Val
     let mut result = old.clone();
     copy_field(&value, &mut result, "status");
     // Most built-in kinds take labels, annotations and owners; custom resources keep their metadata.
-    match kinds::status_takes_metadata(resource) {
-        true => {
+    match traits::status_keeps_metadata(resource) {
+        false => {
             result["metadata"] = value.get_mut("metadata").map(Value::take).unwrap_or_default();
             if resource.is("apps", "deployments") {
                 copy_field(&old["metadata"], &mut result["metadata"], "labels");
             }
         }
-        false => {
+        true => {
             if let Some(managed) = value["metadata"].get("managedFields") {
                 result["metadata"]["managedFields"] = managed.clone();
             }

@@ -10,7 +10,6 @@ use serde_json::{Map, Value};
 
 use crate::capture;
 use crate::crd::CustomVersion;
-use crate::names::NameRule;
 use crate::schema::Schema;
 use crate::webhooks::ConversionWebhook;
 
@@ -134,37 +133,6 @@ impl ResourceType {
 
     pub fn allows(&self, verb: &str) -> bool {
         self.verbs.iter().any(|allowed| allowed == verb)
-    }
-
-    /// How its objects may be called.
-    pub fn name_rule(&self) -> NameRule {
-        match (self.group.as_str(), self.plural.as_str()) {
-            ("", "namespaces" | "services") | ("apps", "statefulsets") => NameRule::Label,
-            ("", "replicationcontrollers") => NameRule::LongName,
-            // What is wrong with the names of old events is nobody's business.
-            ("", "events") | ("policy", "poddisruptionbudgets") => NameRule::PathSegment,
-            ("rbac.authorization.k8s.io", _) => NameRule::PathSegment,
-            _ => NameRule::Subdomain,
-        }
-    }
-
-    /// Whether the generation of its objects counts the changes of their specs.
-    pub fn counts_generations(&self) -> bool {
-        if matches!(self.origin, Origin::Custom(_)) {
-            return true;
-        }
-        matches!(
-            (self.group.as_str(), self.plural.as_str()),
-            ("", "pods" | "podtemplates" | "replicationcontrollers")
-                | ("apps", "deployments" | "replicasets" | "statefulsets" | "daemonsets")
-                | ("batch", _)
-                | ("networking.k8s.io", "ingresses" | "networkpolicies" | "ingressclasses")
-                | ("policy", "poddisruptionbudgets")
-                | ("apiextensions.k8s.io" | "admissionregistration.k8s.io" | "flowcontrol.apiserver.k8s.io", _)
-                | ("scheduling.k8s.io", "priorityclasses")
-                | ("discovery.k8s.io", "endpointslices")
-                | ("resource.k8s.io", "deviceclasses" | "resourceslices")
-        )
     }
 
     /// Its definition in the OpenAPI document, if it is built in.

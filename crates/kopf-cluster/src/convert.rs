@@ -3,6 +3,8 @@
 //! Custom resources with several versions need little here: without a conversion webhook, only
 //! their `apiVersion` differs; with one, `webhooks/conversion.rs` does it.
 
+mod autoscalers;
+
 use serde_json::{Value, json};
 
 use crate::catalog::ResourceType;
@@ -18,15 +20,60 @@ const EVENT_FIELDS: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
+/// How often the template of a daemon set has changed, told by an annotation.
+pub const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
 /// Whether objects of the resource are stored in another shape than they are shown.
 pub fn is_needed(resource: &ResourceType) -> bool {
+    is_newer_event(resource) || is_first_autoscaler(resource)
+}
+
+fn is_newer_event(resource: &ResourceType) -> bool {
     resource.is("events.k8s.io", "events")
+}
+
+fn is_first_autoscaler(resource: &ResourceType) -> bool {
+    resource.is("autoscaling", "horizontalpodautoscalers") && resource.version == "v1"
+}
+
+/// The same object in the form in which the server keeps it and checks it, if that is another one.
+/// What is only shown for the sake of old clients is not in it.
+pub fn kept_form(resource: &ResourceType, value: &Value) -> Option<Value> {
+    let convert: fn(&mut Value) = match () {
+        () if is_first_autoscaler(resource) => autoscalers::to_second,
+        () if resource.is("apps", "daemonsets") => |daemon_set| drop_annotation(daemon_set, TEMPLATE_GENERATION),
+        () => return None,
+    };
+    let mut other = value.clone();
+    convert(&mut other);
+    Some(other)
+}
+
+fn drop_annotation(object: &mut Value, name: &str) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+        annotations.shift_remove(name);
+        if annotations.is_empty() {
+            metadata.shift_remove("annotations");
+        }
+    }
+}
+
+/// Completes an object by what it gets on its way into the store and back.
+pub fn complete(resource: &ResourceType, value: &mut Value) {
+    if is_first_autoscaler(resource) {
+        autoscalers::to_second(value);
+        autoscalers::to_first(value);
+    }
 }
 
 /// From the shape of the store to that of the resource.
 pub fn from_storage(resource: &ResourceType, value: &mut Value) {
-    if is_needed(resource) {
+    if is_newer_event(resource) {
         rename(value, |name| EVENT_FIELDS.iter().find(|(core, _)| *core == name).map(|(_, other)| *other));
+    }
+    if is_first_autoscaler(resource) {
+        autoscalers::to_first(value);
     }
 }
 
@@ -42,8 +89,11 @@ pub fn to_storage(resource: &ResourceType, value: &mut Value) {
             }
         }
     }
-    if is_needed(resource) {
+    if is_newer_event(resource) {
         rename(value, |name| EVENT_FIELDS.iter().find(|(_, other)| *other == name).map(|(core, _)| *core));
+    }
+    if is_first_autoscaler(resource) {
+        autoscalers::to_second(value);
     }
 }
 

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::catalog::ResourceType;
 use crate::clock::timestamp;
+use crate::convert;
 use crate::crd;
 use crate::crd_checks;
 use crate::gc;
@@ -32,23 +33,11 @@ use crate::workloads;
 /// What keeps claims and volumes while they are used.
 const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
+const VAC_PROTECTION: &str = "kubernetes.io/vac-protection";
 
 /// Whether a status that was sent with a new object is dropped.
 pub fn starts_without_status(resource: &ResourceType) -> bool {
     !resource.is("", "nodes")
-}
-
-/// Whether a write to the status may also change labels, annotations and owners.
-pub fn status_takes_metadata(resource: &ResourceType) -> bool {
-    resource.custom().is_none()
-        && !matches!(
-            (resource.group.as_str(), resource.plural.as_str()),
-            ("networking.k8s.io", "servicecidrs")
-                | ("storage.k8s.io", "volumeattachments")
-                | ("admissionregistration.k8s.io", "validatingadmissionpolicies")
-                | ("resource.k8s.io", "resourceclaims")
-                | ("flowcontrol.apiserver.k8s.io", _)
-        )
 }
 
 /// Completes an object as its decoding does, before anybody owns its fields.
@@ -63,21 +52,7 @@ pub fn complete(resource: &ResourceType, object: &mut Value) {
             batch::put_template_generation(object, 1);
         }
         "nodes" => batch::complete_node(object),
-        _ => {}
-    }
-}
-
-/// What an object shows of itself only as a whole is hidden where its metadata is shown alone.
-pub fn hide_own_annotations(resource: &ResourceType, metadata: &mut Value) {
-    if resource.is("apps", "daemonsets")
-        && let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut)
-    {
-        annotations.shift_remove(batch::TEMPLATE_GENERATION);
-        if annotations.is_empty()
-            && let Some(metadata) = metadata.as_object_mut()
-        {
-            metadata.shift_remove("annotations");
-        }
+        _ => convert::complete(resource, object),
     }
 }
 
@@ -117,6 +92,7 @@ pub fn prepare_new(state: &State, resource: &ResourceType, object: &mut Value) -
             protect(object, PV_PROTECTION);
             object["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": timestamp(state.now())});
         }
+        "volumeattributesclasses.storage.k8s.io" => protect(object, VAC_PROTECTION),
         "services" => services::prepare_new(state, resource, object),
         _ => {}
     }
@@ -130,6 +106,8 @@ pub fn prepare_change(resource: &ResourceType, old: &Value, object: &mut Value) 
         "customresourcedefinitions.apiextensions.k8s.io" => crd::prepare(object),
         "services" => services::prepare_change(old, object),
         "daemonsets.apps" => batch::count_templates(object, Some(old)),
+        // Requests for certificates are what they were when they were made.
+        "certificatesigningrequests.certificates.k8s.io" => object["spec"] = old["spec"].clone(),
         _ => {}
     }
 }
@@ -139,7 +117,13 @@ pub fn check(resource: &ResourceType, object: &Value, old: Option<&Value>) -> Ve
     match resource.qualified().as_str() {
         "customresourcedefinitions.apiextensions.k8s.io" => crd_checks::check(object, old),
         _ if resource.custom().is_some() => Vec::new(),
-        _ => rules::check(resource, object, old),
+        _ => match convert::kept_form(resource, object) {
+            Some(form) => {
+                let old = old.and_then(|old| convert::kept_form(resource, old));
+                rules::check(resource, &form, old.as_ref())
+            }
+            None => rules::check(resource, object, old),
+        },
     }
 }
 
@@ -191,9 +175,10 @@ pub fn after_mark(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Val
         after_update(state, resource, object);
         gc::empty_crd(state, object);
     } else {
-        // Nobody uses claims and volumes here, so nothing has to wait for them; but it is a controller
-        // of workloads that says so.
-        for finalizer in [PVC_PROTECTION, PV_PROTECTION].iter().filter(|_| state.options.workloads.is_some()) {
+        // Nobody uses claims, volumes and their classes here, so nothing has to wait for them; but it
+        // is a controller of workloads that says so.
+        let protection = [PVC_PROTECTION, PV_PROTECTION, VAC_PROTECTION];
+        for finalizer in protection.iter().filter(|_| state.options.workloads.is_some()) {
             gc::drop_finalizer(state, resource, object, finalizer);
         }
         gc::after_update(state, resource, object);
@@ -281,12 +266,7 @@ pub fn shows_deleted(resource: &ResourceType) -> bool {
                 | "services"
         ) | (
             "storage.k8s.io",
-            "storageclasses"
-                | "csinodes"
-                | "csidrivers"
-                | "volumeattachments"
-                | "csistoragecapacities"
-                | "volumeattributesclasses"
+            "storageclasses" | "csinodes" | "csidrivers" | "volumeattachments" | "volumeattributesclasses"
         ) | ("resource.k8s.io", _)
     )
 }

@@ -5,6 +5,7 @@
 
 use serde_json::{Value, json};
 
+use crate::addresses;
 use crate::schema::{FieldError, FieldErrorKind};
 
 /// The rules for the name of an object; they differ between kinds.
@@ -18,6 +19,10 @@ pub enum NameRule {
     Label,
     /// Anything that fits into a path: roles, bindings and other names with colons.
     PathSegment,
+    /// An address: those who tell who has one.
+    Address,
+    /// Anything at all.
+    Any,
 }
 
 /// What is wrong with a name, if anything. Prefixes (`generateName`) may end with a dash.
@@ -33,6 +38,8 @@ pub fn check_name(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String> {
         }
         NameRule::Label => check_label(&masked),
         NameRule::PathSegment => check_path_segment(name, is_prefix),
+        NameRule::Address => addresses::address(name),
+        NameRule::Any => Vec::new(),
     }
 }
 
@@ -85,6 +92,11 @@ pub fn check_label(name: &str) -> Vec<String> {
         );
     }
     problems
+}
+
+/// What is wrong with a name that becomes a part of a path.
+pub fn check_segment(name: &str) -> Vec<String> {
+    check_path_segment(name, false)
 }
 
 fn check_path_segment(name: &str, is_prefix: bool) -> Vec<String> {
@@ -263,7 +275,7 @@ mod tests {
 
     #[test]
     fn names() {
-        use NameRule::{Label, PathSegment, Subdomain};
+        use NameRule::{Address, Any, Label, PathSegment, Subdomain};
         for (rule, name, is_prefix, allowed) in [
             (Subdomain, "a", false, true),
             (Subdomain, "a.b-c.9", false, true),
@@ -279,6 +291,9 @@ mod tests {
             (PathSegment, "system:node:X", false, true),
             (PathSegment, "a/b", false, false),
             (PathSegment, "..", false, false),
+            (Address, "10.0.0.1", false, true),
+            (Address, "a", false, false),
+            (Any, "No rule / at all", false, true),
         ] {
             let problems = check_name(rule, name, is_prefix);
             assert_eq!(problems.is_empty(), allowed, "{rule:?} {name:?}: {problems:?}");

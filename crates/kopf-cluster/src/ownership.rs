@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::catalog::{Catalog, ResourceType};
 use crate::clock::timestamp;
-use crate::kinds;
+use crate::convert;
 use crate::patching::managed::{
     ApplyError, FieldSet, Versions, Write, apply, keep_times_of_no_change, manager_name, record_write,
 };
@@ -19,6 +19,7 @@ use crate::request::Request;
 use crate::schema::Schema;
 use crate::state::State;
 use crate::status::Refusal;
+use crate::traits;
 
 /// Who writes, and which part of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +89,7 @@ fn with_write<T>(
 /// The fields that a write to a part never changes, whatever was sent.
 fn untouched(resource: &ResourceType, subresource: &str) -> FieldSet {
     match subresource {
-        "status" if !kinds::status_takes_metadata(resource) => FieldSet::of_fields(&[&["spec"], &["metadata"]]),
+        "status" if traits::status_keeps_metadata(resource) => FieldSet::of_fields(&[&["spec"], &["metadata"]]),
         "status" if resource.is("apps", "deployments") => FieldSet::of_fields(&[&["spec"], &["metadata", "labels"]]),
         "status" => FieldSet::of_fields(&[&["spec"]]),
         _ if resource.has_status() => FieldSet::of_fields(&[&["status"]]),
@@ -111,24 +112,36 @@ fn refusal(error: ApplyError) -> Refusal {
     }
 }
 
-/// The versions of a kind, as the catalog knows them. They differ in their `apiVersion` only.
+/// The versions of a kind, as the catalog knows them. Most differ in their `apiVersion` only.
 struct KindVersions<'a> {
     catalog: Arc<Catalog>,
     resource: &'a ResourceType,
 }
 
+impl KindVersions<'_> {
+    /// The kind in one of its versions.
+    fn find(&self, api_version: &str) -> Option<&Arc<ResourceType>> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let found = self.catalog.get(group, version, &self.resource.plural)?;
+        (found.storage == self.resource.storage).then_some(found)
+    }
+}
+
 impl Versions for KindVersions<'_> {
     fn schema(&self, api_version: &str) -> Option<Schema> {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let resource = self.catalog.get(group, version, &self.resource.plural)?;
-        if resource.storage != self.resource.storage {
-            return None;
-        }
-        Some(resource.schema().cloned().unwrap_or_else(Schema::of_anything))
+        Some(self.find(api_version)?.schema().cloned().unwrap_or_else(Schema::of_anything))
     }
 
     fn convert(&self, object: &Value, api_version: &str) -> Option<Value> {
         let mut converted = object.clone();
+        let from = object["apiVersion"].as_str().and_then(|version| self.find(version));
+        if let (Some(from), Some(to)) = (from, self.find(api_version))
+            && from.custom().is_none()
+            && from.api_version() != api_version
+        {
+            convert::to_storage(from, &mut converted);
+            convert::from_storage(to, &mut converted);
+        }
         converted["apiVersion"] = json!(api_version);
         Some(converted)
     }

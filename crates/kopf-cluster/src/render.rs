@@ -140,11 +140,15 @@ impl Renderer<'_> {
                 text.push(b',');
             }
             let stored = stored.as_ref();
-            match custom || convert::is_needed(self.resource) {
-                true if !custom => text.extend(to_bytes(&without_type(decode(self.resource, stored)))),
-                true => text.extend(self.typed(stored)),
+            match () {
+                () if custom => text.extend(self.typed(stored)),
                 // Items of built-in kinds have no types of their own, as the list says it all.
-                false => text.extend_from_slice(&stored.raw),
+                () if convert::is_needed(self.resource) => {
+                    let mut value = stored.decode();
+                    convert::from_storage(self.resource, &mut value);
+                    text.extend(to_bytes(&value));
+                }
+                () => text.extend_from_slice(&stored.raw),
             }
         }
         text.extend_from_slice(b"]}");
@@ -153,7 +157,9 @@ impl Renderer<'_> {
 
     fn table(&self, objects: &[Value], meta: &ListMeta, with_columns: bool) -> Vec<u8> {
         let row = |object: &Value| {
-            let mut row = json!({"cells": table::cells(self.resource, object, self.now)});
+            let kept = convert::kept_form(self.resource, object);
+            let cells = table::cells(self.resource, kept.as_ref().unwrap_or(object), self.now);
+            let mut row = json!({"cells": cells});
             match self.form {
                 Form::Table(RowObject::Object) => row["object"] = object.clone(),
                 Form::Table(RowObject::Nothing) => row["object"] = Value::Null,
@@ -182,13 +188,6 @@ pub fn decode(resource: &ResourceType, stored: &Stored) -> Value {
     put_type(&mut value, resource);
     if let Some(version) = stored.api_version().filter(|_| resource.conversion().is_some()) {
         value["apiVersion"] = json!(version);
-    }
-    value
-}
-
-fn without_type(mut value: Value) -> Value {
-    if let Value::Object(fields) = &mut value {
-        fields.retain(|name, _| name != "kind" && name != "apiVersion");
     }
     value
 }
@@ -224,9 +223,10 @@ fn event_line(kind: &str, object: &[u8]) -> Vec<u8> {
     line
 }
 
+/// The metadata is that of the object as the server keeps it.
 fn partial(resource: &ResourceType, object: &Value) -> Value {
-    let mut metadata = object["metadata"].clone();
-    kinds::hide_own_annotations(resource, &mut metadata);
+    let kept = convert::kept_form(resource, object);
+    let metadata = &kept.as_ref().unwrap_or(object)["metadata"];
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
 }
 

@@ -24,10 +24,13 @@ mod schedule;
 mod autoscaling;
 mod services;
 mod configuration;
+mod flow_control;
 mod storage;
+mod csi;
 mod access;
 mod network;
 mod registration;
+mod certificates;
 mod warnings;
 
 use serde_json::Value;
@@ -66,12 +69,16 @@ const KINDS: &[(&str, Rules, Rules)] = &[
     ("leases.coordination.k8s.io", configuration::LEASE, &[]),
     ("priorityclasses.scheduling.k8s.io", configuration::PRIORITY_CLASS, &[]),
     ("runtimeclasses.node.k8s.io", configuration::RUNTIME_CLASS, &[]),
-    ("flowschemas.flowcontrol.apiserver.k8s.io", configuration::FLOW_SCHEMA, &[]),
-    ("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", configuration::PRIORITY_LEVEL, &[]),
+    ("flowschemas.flowcontrol.apiserver.k8s.io", flow_control::FLOW_SCHEMA, flow_control::STATUS),
+    ("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", flow_control::PRIORITY_LEVEL, flow_control::STATUS),
     ("persistentvolumeclaims", storage::CLAIM, storage::CLAIM_STATUS),
     ("persistentvolumes", storage::VOLUME, &[]),
     ("storageclasses.storage.k8s.io", storage::CLASS, &[]),
-    ("csidrivers.storage.k8s.io", storage::DRIVER, &[]),
+    ("csidrivers.storage.k8s.io", csi::DRIVER, &[]),
+    ("csinodes.storage.k8s.io", csi::NODE, &[]),
+    ("csistoragecapacities.storage.k8s.io", csi::CAPACITY, &[]),
+    ("volumeattachments.storage.k8s.io", csi::ATTACHMENT, csi::ATTACHMENT_STATUS),
+    ("volumeattributesclasses.storage.k8s.io", csi::ATTRIBUTES_CLASS, &[]),
     ("roles.rbac.authorization.k8s.io", access::ROLE, &[]),
     ("clusterroles.rbac.authorization.k8s.io", access::CLUSTER_ROLE, &[]),
     ("rolebindings.rbac.authorization.k8s.io", access::ROLE_BINDING, &[]),
@@ -79,6 +86,9 @@ const KINDS: &[(&str, Rules, Rules)] = &[
     ("ingresses.networking.k8s.io", network::INGRESS, network::INGRESS_STATUS),
     ("ingressclasses.networking.k8s.io", network::INGRESS_CLASS, &[]),
     ("networkpolicies.networking.k8s.io", network::NETWORK_POLICY, &[]),
+    ("ipaddresses.networking.k8s.io", network::ADDRESS, &[]),
+    ("servicecidrs.networking.k8s.io", network::SERVICE_RANGES, &[]),
+    ("certificatesigningrequests.certificates.k8s.io", certificates::SIGNING_REQUEST, certificates::SIGNING_REQUEST),
     ("mutatingwebhookconfigurations.admissionregistration.k8s.io", registration::WEBHOOKS, &[]),
     ("validatingwebhookconfigurations.admissionregistration.k8s.io", registration::WEBHOOKS, &[]),
     ("validatingadmissionpolicies.admissionregistration.k8s.io", registration::POLICY, &[]),

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+pub use crate::convert::TEMPLATE_GENERATION;
+
 /// Completes a new job: it finds its pods by its own uid.
 pub fn prepare_new(job: &mut Value) {
     if job["spec"]["manualSelector"] == true || !job["spec"].is_object() {
@@ -36,9 +38,6 @@ pub fn label_as_template(workload: &mut Value) {
         workload["metadata"]["labels"] = labels;
     }
 }
-
-/// In which annotation daemon sets count their templates, for old clients.
-pub const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// Counts the templates of a daemon set.
 pub fn count_templates(daemon_set: &mut Value, old: Option<&Value>) {

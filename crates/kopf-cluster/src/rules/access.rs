@@ -127,7 +127,7 @@ fn check_subject(subject: &Spot<'_>, needs_namespace: bool, errors: &mut Errors)
 /// A binding to another role is another binding.
 fn reference_change(binding: &Spot<'_>, errors: &mut Errors) {
     const REFERENCE: Fields =
-        &[("apiGroup", "APIGroup", Shape::Plain), ("kind", "Kind", Shape::Plain), ("name", "Name", Shape::Plain)];
+        &[("apiGroup", "APIGroup", Shape::Text), ("kind", "Kind", Shape::Text), ("name", "Name", Shape::Text)];
     if binding.changes("roleRef") {
         let quoted = go_struct::quote(&binding.value["roleRef"], REFERENCE);
         errors.push(FieldError::quoting(FieldErrorKind::Invalid, "roleRef", &quoted, "cannot change roleRef"));

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::evaluate::Errors;
 use super::{Rule, Rules, Spot, Test};
-use crate::names::{self, NameRule};
+use crate::names;
 use crate::quantity::Quantity;
 use crate::schema::FieldError;
 use Rule::{Code, Each, Given, In, Is, Must, Needs, Required, Within};
@@ -54,13 +54,13 @@ fn replicas(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn path_segment(text: &str) -> Vec<String> {
-    names::check_name(NameRule::PathSegment, text, false)
-}
-
 fn reference(target: &Spot<'_>, errors: &mut Errors) {
-    const FIELDS: Rules =
-        &[Required("kind"), Is("kind", Text(path_segment)), Required("name"), Is("name", Text(path_segment))];
+    const FIELDS: Rules = &[
+        Required("kind"),
+        Is("kind", Text(names::check_segment)),
+        Required("name"),
+        Is("name", Text(names::check_segment)),
+    ];
     target.check(FIELDS, errors);
 }
 
@@ -88,7 +88,7 @@ fn source(metric: &Spot<'_>, errors: &mut Errors) {
         return;
     };
     const NAME: Rules =
-        &[Within("metric", &[Needs("name", "must specify a metric name"), Is("name", Text(path_segment))])];
+        &[Within("metric", &[Needs("name", "must specify a metric name"), Is("name", Text(names::check_segment))])];
     match *field {
         "object" => {
             source.check(&[Within("describedObject", &[Code(reference)])], errors);

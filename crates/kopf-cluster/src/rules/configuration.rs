@@ -6,10 +6,11 @@ use super::evaluate::Errors;
 use super::resources::{resource_amount, resource_name};
 use super::tests_of_values as values;
 use super::{Condition, Rule, Rules, Spot, Test, scheduling};
+use crate::addresses;
 use crate::names;
 use crate::quantity::Quantity;
 use crate::schema::{FieldError, FieldErrorKind};
-use Rule::{Code, Each, If, Immutable, Is, Must, Needs, Within};
+use Rule::{Code, Each, If, Immutable, Is, Within};
 use Test::Text;
 
 const FIXED: &str = "field is immutable when `immutable` is set";
@@ -197,7 +198,7 @@ fn node_resources(node: &Spot<'_>, errors: &mut Errors) {
 
 fn pod_ranges(node: &Spot<'_>, errors: &mut Errors) {
     for (index, range) in node.list("spec.podCIDRs").iter().enumerate() {
-        for problem in values::address_range(range.as_str().unwrap_or_default()) {
+        for problem in addresses::old_range(range.as_str().unwrap_or_default()) {
             errors.push(FieldError::invalid(format!("spec.podCIDRs[{index}]"), range.clone(), problem));
         }
     }
@@ -340,8 +341,7 @@ pub const LEASE: Rules = &[Within(
 )];
 
 pub const PRIORITY_CLASS: Rules = &[
-    Code(priority),
-    Is("preemptionPolicy", Test::OneOf(&["PreemptLowerPriority", "Never"])),
+    If(Condition::New, &[Code(priority), Is("preemptionPolicy", Test::OneOf(&["PreemptLowerPriority", "Never"]))]),
     Rule::Frozen("value", "may not be changed in an update."),
     Immutable("preemptionPolicy"),
 ];
@@ -366,37 +366,3 @@ pub const RUNTIME_CLASS: Rules = &[
     Rule::In("scheduling", &[Code(scheduling::node_selector), Each("tolerations", scheduling::TOLERATION)]),
     Immutable("handler"),
 ];
-
-pub const FLOW_SCHEMA: Rules = &[Within(
-    "spec",
-    &[
-        Code(precedence),
-        Needs("priorityLevelConfiguration.name", "must reference a priority level"),
-        Each(
-            "rules",
-            &[
-                Needs("subjects", "subjects must contain at least one value"),
-                Each("subjects", &[Must("kind", Test::OneOf(&["Group", "ServiceAccount", "User"]))]),
-            ],
-        ),
-    ],
-)];
-
-fn precedence(spec: &Spot<'_>, errors: &mut Errors) {
-    match spec.number("matchingPrecedence") {
-        Some(number) if number <= 0 => errors.push(spec.invalid("matchingPrecedence", "must be a positive value")),
-        Some(number) if number > 10_000 => {
-            errors.push(spec.invalid("matchingPrecedence", "must not be greater than 10000"));
-        }
-        _ => {}
-    }
-}
-
-pub const PRIORITY_LEVEL: Rules = &[Within(
-    "spec",
-    &[
-        Rule::Required("type"),
-        Is("type", Test::OneOf(&["Exempt", "Limited"])),
-        If(Condition::Is("type", "Limited"), &[Needs("limited", "must not be empty when type is Limited")]),
-    ],
-)];

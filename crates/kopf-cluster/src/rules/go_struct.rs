@@ -12,6 +12,8 @@ pub type Fields = &'static [(&'static str, &'static str, Shape)];
 pub enum Shape {
     /// As it is; `null` if it is missing.
     Plain,
+    /// A text; an empty one if it is missing.
+    Text,
     /// As it is; left out if it is missing.
     Optional,
     /// By its own fields.
@@ -25,9 +27,10 @@ pub fn quote(value: &Value, fields: Fields) -> String {
         let field = value.get(name).filter(|field| !field.is_null());
         let text = match (shape, field) {
             (Shape::Optional, None) => continue,
+            (Shape::Text, None) => "\"\"".to_owned(),
             (_, None) => "null".to_owned(),
             (Shape::Struct(fields), Some(field)) => quote(field, fields),
-            (Shape::Plain | Shape::Optional, Some(field)) => go_json(field),
+            (Shape::Plain | Shape::Text | Shape::Optional, Some(field)) => go_json(field),
         };
         parts.push(format!("\"{shown}\":{text}"));
     }

@@ -1,14 +1,16 @@
-//! Ingresses, their classes, and network policies.
+//! Ingresses, their classes, network policies, and who has which addresses.
 
 use serde_json::{Value, json};
 
 use super::evaluate::Errors;
+use super::go_struct::{self, Fields, Shape};
 use super::selectors::LABEL_SELECTOR;
 use super::services::POINT;
 use super::tests_of_values as values;
 use super::{Condition, Rule, Rules, Spot, Test};
+use crate::addresses::{self, Range};
 use crate::names;
-use crate::schema::FieldError;
+use crate::schema::{FieldError, FieldErrorKind, go_json};
 use Rule::{Code, Each, Given, If, Immutable, In, Is, Must, Required, Within};
 use Test::{AtMostBytes, Between, OneOf, PortOrName, Text};
 
@@ -140,6 +142,7 @@ fn class_annotation(ingress: &Spot<'_>, errors: &mut Errors) {
 }
 
 pub const INGRESS_CLASS: Rules = &[
+    Immutable("spec.controller"),
     Within(
         "spec",
         &[
@@ -149,7 +152,6 @@ pub const INGRESS_CLASS: Rules = &[
             In("parameters", &[Required("kind"), Required("name"), Code(parameter_scope)]),
         ],
     ),
-    Immutable("spec.controller"),
 ];
 
 fn controller(spec: &Spot<'_>, errors: &mut Errors) {
@@ -197,7 +199,7 @@ const POLICY_PORT: Rules =
 const PEER: Rules = &[
     In("podSelector", LABEL_SELECTOR),
     In("namespaceSelector", LABEL_SELECTOR),
-    In("ipBlock", &[Required("cidr"), Is("cidr", Text(values::address_range)), Code(exceptions)]),
+    In("ipBlock", &[Required("cidr"), Is("cidr", Text(addresses::old_range)), Code(exceptions)]),
     Code(one_peer),
 ];
 
@@ -239,7 +241,7 @@ fn exceptions(block: &Spot<'_>, errors: &mut Errors) {
     for (index, exception) in block.list("except").iter().enumerate() {
         let text = exception.as_str().unwrap_or_default();
         let path = format!("{}[{index}]", block.at("except"));
-        let problems = values::address_range(text);
+        let problems = addresses::old_range(text);
         for problem in &problems {
             errors.push(FieldError::invalid(path.clone(), exception.clone(), problem.clone()));
         }
@@ -259,4 +261,131 @@ fn policy_types(spec: &Spot<'_>, errors: &mut Errors) {
         return;
     }
     spec.check(&[Each("policyTypes", &[Must("", OneOf(&["Ingress", "Egress"]))])], errors);
+}
+
+/// Who has an address. The group is that of services if it is empty.
+pub const ADDRESS: Rules = &[
+    If(Condition::Lacks("spec.parentRef"), &[Required("spec.parentRef")]),
+    In(
+        "spec.parentRef",
+        &[
+            Is("group", Text(names::check_subdomain)),
+            Required("resource"),
+            Is("resource", Text(names::check_segment)),
+            Required("name"),
+            Is("name", Text(names::check_segment)),
+            Is("namespace", Text(names::check_segment)),
+        ],
+    ),
+    Code(parent_change),
+];
+
+fn parent_change(address: &Spot<'_>, errors: &mut Errors) {
+    const PARENT: Fields = &[
+        ("group", "Group", Shape::Text),
+        ("resource", "Resource", Shape::Text),
+        ("namespace", "Namespace", Shape::Text),
+        ("name", "Name", Shape::Text),
+    ];
+    if address.changes("spec.parentRef") {
+        let parent = address.get("spec.parentRef");
+        let quoted = parent.map_or("null".to_owned(), |parent| go_struct::quote(parent, PARENT));
+        errors.push(FieldError::quoting(FieldErrorKind::Invalid, "spec.parentRef", &quoted, "field is immutable"));
+    }
+}
+
+/// Where services get their addresses from: one range of each sort, and a second one can come later.
+pub const SERVICE_RANGES: Rules =
+    &[If(Condition::New, &[Within("spec", &[Code(ranges)])]), If(Condition::Changing, &[Code(range_changes)])];
+
+fn ranges(spec: &Spot<'_>, errors: &mut Errors) {
+    let list = spec.list("cidrs");
+    match list.len() {
+        0 => errors.push(FieldError::required(spec.at("cidrs"), "at least one CIDR required")),
+        1 | 2 => {
+            spec.check(&[Each("cidrs", &[Must("", Text(addresses::range))])], errors);
+            let sorts: Vec<Option<bool>> =
+                list.iter().map(|range| Range::parse(range.as_str().unwrap_or_default()).map(Range::is_ipv6)).collect();
+            if let [Some(one), Some(other)] = sorts[..]
+                && one == other
+            {
+                let detail = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
+                errors.push(spec.invalid("cidrs", detail));
+            }
+        }
+        _ => {
+            let quoted = format!("{{\"CIDRs\":{}}}", go_json(&json!(list)));
+            let detail = "may only hold up to 2 values";
+            errors.push(FieldError::quoting(FieldErrorKind::Invalid, spec.at("cidrs"), &quoted, detail));
+        }
+    }
+}
+
+fn range_changes(object: &Spot<'_>, errors: &mut Errors) {
+    const DETAIL: &str = "field is immutable";
+    let old = object.old.and_then(|old| old["spec"]["cidrs"].as_array()).map(Vec::as_slice).unwrap_or_default();
+    let new = object.list("spec.cidrs");
+    let grows = old.len() == 1 && new.len() == 2;
+    if old.len() != new.len() && !grows {
+        let shown = object.get("spec.cidrs").cloned().unwrap_or_default();
+        errors.push(FieldError::invalid("spec.cidrs", shown, DETAIL));
+        return;
+    }
+    for (index, (_, after)) in old.iter().zip(new).enumerate().filter(|(_, (before, after))| before != after) {
+        errors.push(FieldError::invalid(format!("spec.cidrs[{index}]"), after.clone(), DETAIL));
+    }
+    if grows {
+        object.check(&[Within("spec", &[Code(ranges)])], errors);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::evaluate::run;
+    use super::*;
+
+    fn told(rules: Rules, object: &Value, old: Option<&Value>) -> String {
+        run(rules, object, old).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn ranges_of_services() {
+        let of = |list: &[&str]| json!({"spec": {"cidrs": list}});
+        for (new, old, expected) in [
+            (of(&["10.0.0.0/8"]), None, ""),
+            (of(&[]), None, "spec.cidrs: Required value: at least one CIDR required"),
+            (
+                of(&["10.0.0.0/8", "11.0.0.0/8"]),
+                None,
+                "spec.cidrs: Invalid value: [\"10.0.0.0/8\",\"11.0.0.0/8\"]: may specify no more than one IP for each \
+                 IP family, i.e 192.168.0.0/24 and 2001:db8::/64",
+            ),
+            (of(&["10.0.0.0/8", "2001:db8::/64"]), Some(of(&["10.0.0.0/8"])), ""),
+            (
+                of(&["11.0.0.0/8"]),
+                Some(of(&["10.0.0.0/8"])),
+                "spec.cidrs[0]: Invalid value: \"11.0.0.0/8\": field is immutable",
+            ),
+        ] {
+            assert_eq!(told(SERVICE_RANGES, &new, old.as_ref()), expected);
+        }
+    }
+
+    #[test]
+    fn parents_of_addresses() {
+        let of = |name: &str| json!({"spec": {"parentRef": {"resource": "services", "name": name}}});
+        for (new, old, expected) in [
+            (of("a"), None, ""),
+            (json!({"spec": {}}), None, "spec.parentRef: Required value"),
+            (of("a/b"), None, "spec.parentRef.name: Invalid value: \"a/b\": may not contain '/'"),
+            (
+                of("b"),
+                Some(of("a")),
+                "spec.parentRef: Invalid value: {\"Group\":\"\",\"Resource\":\"services\",\"Namespace\":\"\",\
+                 \"Name\":\"b\"}: field is immutable",
+            ),
+        ] {
+            assert_eq!(told(ADDRESS, &new, old.as_ref()), expected);
+        }
+    }
 }

@@ -6,6 +6,7 @@ use super::evaluate::Errors;
 use super::selectors::labels_at;
 use super::tests_of_values as values;
 use super::{Condition, Rule, Rules, Spot, Test, containers, pod_changes, resources, scheduling, security, volumes};
+use crate::addresses;
 use crate::names;
 use crate::schema::FieldError;
 use Rule::{Code, Each, Forbid, Given, If, In, Is, Must, Required, Within};
@@ -50,7 +51,7 @@ pub const SPEC: Rules = &[
     Each("tolerations", scheduling::TOLERATION),
     Each(
         "hostAliases",
-        &[Must("ip", Text(values::address)), Each("hostnames", &[Given("", Text(names::check_subdomain))])],
+        &[Must("ip", Text(addresses::old_address)), Each("hostnames", &[Given("", Text(names::check_subdomain))])],
     ),
     Is("priorityClassName", Text(names::check_subdomain)),
     Is("runtimeClassName", Text(names::check_subdomain)),
@@ -114,7 +115,7 @@ fn dns(spec: &Spot<'_>, errors: &mut Errors) {
             let what = if field == "nameservers" { "nameservers" } else { "search paths" };
             errors.push(config.invalid(field, format!("must not have more than {limit} {what}")));
         }
-        let check = if field == "nameservers" { values::address } else { values::search_domain };
+        let check = if field == "nameservers" { addresses::old_address } else { values::search_domain };
         for (index, value) in config.list(field).iter().enumerate() {
             for problem in check(value.as_str().unwrap_or_default()) {
                 errors.push(FieldError::invalid(format!("{}[{index}]", config.at(field)), value.clone(), problem));
@@ -157,7 +158,7 @@ fn condition_type(condition: &Spot<'_>, errors: &mut Errors) {
 
 fn pod_address(entry: &Spot<'_>, errors: &mut Errors) {
     let ip = entry.text("ip");
-    for problem in values::address(ip) {
+    for problem in addresses::old_address(ip) {
         errors.push(FieldError::invalid(entry.path.clone(), json!(ip), problem));
     }
 }

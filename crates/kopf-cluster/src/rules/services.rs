@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::evaluate::Errors;
 use super::selectors::labels_at;
-use super::tests_of_values as values;
 use super::{Condition, Rule, Rules, Spot, Test};
+use crate::addresses;
 use crate::names;
 use crate::schema::{FieldError, FieldErrorKind};
 use Rule::{Code, Each, Given, If, Immutable, In, Is, Must, Needs, Required, Within};
@@ -23,7 +23,7 @@ pub const SERVICE: Rules = &[
             Is("sessionAffinity", OneOf(&["ClientIP", "None"])),
             If(Condition::Is("sessionAffinity", "ClientIP"), &[Code(affinity_timeout)]),
             Code(addresses),
-            Each("externalIPs", &[Given("", Text(values::address)), Code(not_special)]),
+            Each("externalIPs", &[Given("", Text(addresses::old_address)), Code(not_special)]),
             Is("type", OneOf(&["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"])),
             Code(same_port),
             Code(only_outside),
@@ -133,7 +133,7 @@ fn addresses(spec: &Spot<'_>, errors: &mut Errors) {
     if spec.text("type") == "ExternalName" || address.is_empty() || address == "None" {
         return;
     }
-    let problems = values::address(address);
+    let problems = addresses::old_address(address);
     for problem in &problems {
         errors.push(FieldError::invalid(spec.at("clusterIPs[0]"), json!(address), problem.clone()));
     }
@@ -214,7 +214,7 @@ fn load_balancer(spec: &Spot<'_>, errors: &mut Errors) {
         errors.push(FieldError::forbidden(spec.at("LoadBalancerSourceRanges"), detail));
     }
     for (index, range) in ranges.iter().enumerate().filter(|_| is_one) {
-        for problem in values::address_range(range.as_str().unwrap_or_default().trim()) {
+        for problem in addresses::old_range(range.as_str().unwrap_or_default().trim()) {
             let path = spec.at(&format!("LoadBalancerSourceRanges[{index}]"));
             errors.push(FieldError::invalid(path, range.clone(), problem));
         }
@@ -254,7 +254,7 @@ fn balanced(service: &Spot<'_>, errors: &mut Errors) {
 }
 
 /// Where a load balancer can be reached.
-pub const POINT: Rules = &[Is("ip", Text(values::address)), Code(host_of_point)];
+pub const POINT: Rules = &[Is("ip", Text(addresses::old_address)), Code(host_of_point)];
 
 fn host_of_point(point: &Spot<'_>, errors: &mut Errors) {
     let name = point.text("hostname");
@@ -288,7 +288,7 @@ pub const ENDPOINTS: Rules = &[Each(
 )];
 
 const ADDRESS: Rules = &[
-    Must("ip", Text(values::address)),
+    Must("ip", Text(addresses::old_address)),
     Is("hostname", Text(names::check_label)),
     Is("nodeName", Text(names::check_subdomain)),
     Code(usual_address),
@@ -356,7 +356,7 @@ fn slice_addresses(endpoint: &Spot<'_>, errors: &mut Errors) {
         }
         match text.parse::<std::net::IpAddr>() {
             Err(_) => {
-                let problem = values::address(text).pop().unwrap_or_default();
+                let problem = addresses::old_address(text).pop().unwrap_or_default();
                 errors.push(FieldError::invalid(path, address.clone(), problem));
             }
             Ok(parsed) if parsed.is_ipv4() == (kind == "IPv6") => {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::csi;
 use super::evaluate::Errors;
 use super::scheduling::NODE_SELECTOR;
 use super::selectors::LABEL_SELECTOR;
@@ -104,26 +105,37 @@ fn restore(target: &mut Value, source: &Value, field: &str) {
 }
 
 pub const VOLUME: Rules = &[
-    Within(
-        "spec",
-        &[
-            Required("accessModes"),
-            Code(access_modes),
-            Required("capacity"),
-            Code(capacity),
-            Is("persistentVolumeReclaimPolicy", OneOf(&["Delete", "Recycle", "Retain"])),
-            In(
-                "nodeAffinity",
-                &[Needs("required", "must specify required node constraints"), In("required", NODE_SELECTOR)],
-            ),
-            Code(volume_source),
-            Code(recycled_root),
-            Is("storageClassName", Text(names::check_subdomain)),
-            Is("volumeMode", OneOf(&["Block", "Filesystem"])),
-        ],
-    ),
+    Within("spec", &[Code(|spec, errors| volume_spec(spec, false, errors))]),
     If(Condition::Changing, &[Code(volume_changes)]),
 ];
+
+/// What a volume is; some things cannot be said where it is a part of something else.
+pub fn volume_spec(spec: &Spot<'_>, is_inline: bool, errors: &mut Errors) {
+    const INLINE: Rules = &[
+        If(Condition::Has("claimRef"), &[Forbid("claimRef", "may not be specified in the context of inline volumes")]),
+        If(Condition::Has("capacity"), &[Forbid("capacity", "may not be specified in the context of inline volumes")]),
+        If(Condition::Lacks("csi"), &[Needs("csi", "has to be specified in the context of inline volumes")]),
+    ];
+    const REST: Rules = &[
+        Is("persistentVolumeReclaimPolicy", OneOf(&["Delete", "Recycle", "Retain"])),
+        In(
+            "nodeAffinity",
+            &[Needs("required", "must specify required node constraints"), In("required", NODE_SELECTOR)],
+        ),
+        Code(volume_source),
+        Code(recycled_root),
+        Is("storageClassName", Text(names::check_subdomain)),
+        Is("volumeMode", OneOf(&["Block", "Filesystem"])),
+    ];
+    if is_inline {
+        spec.check(INLINE, errors);
+    }
+    spec.check(&[Required("accessModes"), Code(access_modes)], errors);
+    if !is_inline {
+        spec.check(&[Required("capacity"), Code(capacity)], errors);
+    }
+    spec.check(REST, errors);
+}
 
 fn capacity(spec: &Spot<'_>, errors: &mut Errors) {
     let capacity = spec.get("capacity");
@@ -213,8 +225,8 @@ fn volume_changes(volume: &Spot<'_>, errors: &mut Errors) {
 
 pub const CLASS: Rules = &[
     Required("provisioner"),
-    Code(provisioner),
-    Code(parameters),
+    Code(|class, errors| csi::qualified(class, "provisioner", errors)),
+    Code(csi::parameters),
     Is("reclaimPolicy", OneOf(&["Delete", "Retain"])),
     Is("volumeBindingMode", OneOf(&["Immediate", "WaitForFirstConsumer"])),
     Each(
@@ -226,47 +238,3 @@ pub const CLASS: Rules = &[
     Immutable("reclaimPolicy"),
     Immutable("volumeBindingMode"),
 ];
-
-fn provisioner(class: &Spot<'_>, errors: &mut Errors) {
-    let name = class.text("provisioner").to_lowercase();
-    for problem in names::check_qualified_name(&name).into_iter().filter(|_| !name.is_empty()) {
-        errors.push(FieldError::invalid("provisioner", json!(name), problem));
-    }
-}
-
-fn parameters(class: &Spot<'_>, errors: &mut Errors) {
-    if class.get("parameters").is_some_and(|parameters| parameters.get("").is_some()) {
-        errors.push(FieldError::invalid("parameters", json!(""), "field can not be empty."));
-    }
-}
-
-pub const DRIVER: Rules = &[
-    Is("spec.fsGroupPolicy", OneOf(&["File", "None", "ReadWriteOnceWithFSType"])),
-    Code(lifecycle),
-    Within("spec", &[Each("tokenRequests", &[Code(audience)])]),
-    Code(attachment),
-];
-
-fn lifecycle(driver: &Spot<'_>, errors: &mut Errors) {
-    let supported = ["Persistent", "Ephemeral"];
-    for mode in driver.list("spec.volumeLifecycleModes") {
-        if !mode.as_str().is_some_and(|mode| supported.contains(&mode)) {
-            let supported = supported.map(str::to_owned);
-            errors.push(FieldError::not_supported("spec.volumeLifecycleModes", mode.clone(), &supported));
-        }
-    }
-}
-
-fn audience(request: &Spot<'_>, errors: &mut Errors) {
-    let name = request.text("audience");
-    if request.earlier().iter().any(|other| other["audience"].as_str().unwrap_or_default() == name) {
-        errors.push(FieldError::duplicate(request.at("audience"), json!(name)));
-    }
-}
-
-fn attachment(driver: &Spot<'_>, errors: &mut Errors) {
-    if driver.changes("spec.attachRequired") {
-        let value = driver.get("spec.attachRequired").cloned().unwrap_or_default();
-        errors.push(FieldError::invalid("spec.attachedRequired", value, "field is immutable"));
-    }
-}

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use crate::addresses;
 use crate::catalog::ResourceType;
 use crate::names;
 use crate::quantity::Quantity;
@@ -45,9 +46,29 @@ pub fn warnings(resource: &ResourceType, object: &Value) -> Vec<String> {
                 "annotation \"{INGRESS_CLASS}\" is deprecated, please use 'spec.ingressClassName' instead"
             ));
         }
+        "networkpolicies.networking.k8s.io" => about_ranges(&object["spec"], &mut warnings),
         _ => {}
     }
     warnings
+}
+
+/// Ranges of addresses that can be misread.
+fn about_ranges(spec: &Value, warnings: &mut Vec<String>) {
+    for (direction, side) in [("ingress", "from"), ("egress", "to")] {
+        for (i, rule) in spec[direction].as_array().into_iter().flatten().enumerate() {
+            for (j, peer) in rule[side].as_array().into_iter().flatten().enumerate() {
+                let path = format!("spec.{direction}[{i}].{side}[{j}].ipBlock");
+                let block = &peer["ipBlock"];
+                let mut about = |path: &str, range: &Value| {
+                    warnings.extend(addresses::warnings_of_range(path, range.as_str().unwrap_or_default()));
+                };
+                about(&format!("{path}.cidr"), &block["cidr"]);
+                for (k, range) in block["except"].as_array().into_iter().flatten().enumerate() {
+                    about(&format!("{path}.except[{k}]"), range);
+                }
+            }
+        }
+    }
 }
 
 /// Names become names of hosts, which are more limited.

@@ -9,7 +9,7 @@ use super::selectors::{self, LABEL_SELECTOR};
 use super::{Condition, Rule, Rules, Spot, Test};
 use crate::names;
 use crate::schema::{FieldError, FieldErrorKind};
-use Rule::{Code, Each, Forbid, Given, If, Immutable, In, Is, Needs, Required, Within};
+use Rule::{Code, Each, Forbid, Given, If, Immutable, In, Is, Required, Within};
 use Test::{NonNegative, NumberOrPart, NumberOrPercent, OneOf, Text};
 
 pub const DEPLOYMENT: Rules = &[
@@ -92,7 +92,15 @@ pub const REPLICATION_CONTROLLER: Rules = &[Within(
 pub const POD_TEMPLATE_OBJECT: Rules = &[Within("template", TEMPLATE)];
 
 pub const CONTROLLER_REVISION: Rules =
-    &[Needs("data", "data is mandatory"), Rule::Given("revision", NonNegative), Immutable("data")];
+    &[Rule::Given("revision", NonNegative), If(Condition::New, &[Code(revision_data)]), Immutable("data")];
+
+fn revision_data(revision: &Spot<'_>, errors: &mut Errors) {
+    match revision.get("data") {
+        None => errors.push(FieldError::required("data", "data is mandatory")),
+        Some(Value::Object(_)) => {}
+        Some(_) => errors.push(FieldError::required("data", "data must be a valid JSON object")),
+    }
+}
 
 pub const DISRUPTION_BUDGET: Rules = &[Within(
     "spec",

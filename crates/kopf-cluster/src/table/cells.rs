@@ -173,7 +173,7 @@ fn labels(value: &Value) -> String {
     if pairs.is_empty() { "<none>".to_owned() } else { pairs.join(",") }
 }
 
-fn selector(value: &Value) -> String {
+pub fn selector(value: &Value) -> String {
     match value.get("matchLabels") {
         Some(matched) => labels(matched),
         None if value.get("matchExpressions").is_some() => "<expressions>".to_owned(),
@@ -181,7 +181,7 @@ fn selector(value: &Value) -> String {
     }
 }
 
-fn plain(value: &Value) -> String {
+pub fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),

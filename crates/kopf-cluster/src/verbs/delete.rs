@@ -303,8 +303,8 @@ fn mark(state: &State, resource: &ResourceType, old: &Value, options: &DeleteOpt
     if !graceless {
         metadata["deletionGracePeriodSeconds"] = json!(grace);
     }
-    if resource.counts_generations() && held && !already && !graceless {
-        metadata["generation"] = json!(metadata["generation"].as_i64().unwrap_or_default() + 1);
+    if let Some(generation) = metadata["generation"].as_i64().filter(|_| held && !already && !graceless) {
+        metadata["generation"] = json!(generation + 1);
     }
     if !held {
         // What goes at once goes as it is.

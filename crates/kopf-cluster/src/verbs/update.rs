@@ -20,6 +20,7 @@ use crate::schema::FieldError;
 use crate::state::State;
 use crate::status::Refusal;
 use crate::store::{Place, StoreError, Write};
+use crate::traits;
 use crate::webhooks::Admission;
 
 pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
@@ -38,7 +39,7 @@ pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     let webhooks = state.webhooks();
     let admission = Admission::of(state, &webhooks, request, route, options.dry_run);
     let admission = Some(&admission);
-    if part == Part::Main && creates_on_update(resource) && state.get(resource, &place).is_none() {
+    if part == Part::Main && traits::creates_on_update(resource) && state.get(resource, &place).is_none() {
         value["metadata"]["name"] = json!(name);
         if let Some(metadata) = value["metadata"].as_object_mut() {
             metadata.shift_remove("resourceVersion");
@@ -119,18 +120,8 @@ pub fn write_admitted(
 
 /// Some kinds are only replaced by those who have seen the current state.
 fn require_version(resource: &ResourceType, name: &str, value: &Value) -> Result<(), Refusal> {
-    let required = resource.custom().is_some()
-        || matches!(
-            resource.group.as_str(),
-            "apiextensions.k8s.io"
-                | "admissionregistration.k8s.io"
-                | "coordination.k8s.io"
-                | "apiregistration.k8s.io"
-                | "node.k8s.io"
-        )
-        || resource.is("policy", "poddisruptionbudgets");
     let given = value["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty());
-    if given || !required {
+    if given || !traits::needs_version(resource) {
         return Ok(());
     }
     let error = FieldError::invalid("metadata.resourceVersion", json!(0), "must be specified for an update");
@@ -139,16 +130,4 @@ fn require_version(resource: &ResourceType, name: &str, value: &Value) -> Result
     refusal.message = refusal.message.replacen(&resource.qualified_kind(), &resource.qualified(), 1);
     refusal.details["kind"] = json!(resource.plural);
     Err(refusal)
-}
-
-/// Some kinds are created by replacing what is not there.
-fn creates_on_update(resource: &ResourceType) -> bool {
-    matches!(
-        (resource.group.as_str(), resource.plural.as_str()),
-        ("", "endpoints" | "services" | "limitranges" | "events")
-            | ("coordination.k8s.io", "leases")
-            | ("node.k8s.io", "runtimeclasses")
-            | ("events.k8s.io", "events")
-            | ("rbac.authorization.k8s.io", _)
-    )
 }

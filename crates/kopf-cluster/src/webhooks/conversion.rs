@@ -195,7 +195,7 @@ fn read(resource: &ResourceType, originals: &[Value], wanted: &str, answered: &A
                 return Err(format!("{invalid}: must have the same {name}: {before} != {after}"));
             }
         }
-        let metadata = restored_metadata(resource.name_rule(), original, object)
+        let metadata = restored_metadata(crate::traits::name_rule(resource), original, object)
             .map_err(|reason| format!("{webhook} returned invalid metadata: {reason}"))?;
         let mut object = object.clone();
         object["metadata"] = metadata;
