@@ -117,6 +117,8 @@ class Front:
             *,
             namespaces: Sequence[NamespacePattern],
             clusterwide: bool,
+            identity: str | None = None,
+            peering_lifetime: int | None = None,
     ) -> None:
         """Make the engine of this operator and start it."""
         from kopf import _native
@@ -140,6 +142,8 @@ class Front:
             'activities': self._declare(self._get_activities()),
             'namespaces': [_resources.describe_namespace(pattern) for pattern in namespaces],
             'clusterwide': clusterwide,
+            'identity': identity,
+            'peering_lifetime': peering_lifetime,
             'version': __version__,
             'levels': self._levels,
         }))

@@ -7,16 +7,17 @@ the engine does its cleanup first.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 import signal
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from kopf import lifecycles
+from kopf import _peering, lifecycles
 from kopf._context import front_var, settings_var
 from kopf._flags import Flag, FlagWatcher, raise_flag
 from kopf._front import Front
@@ -169,8 +170,14 @@ async def spawn_tasks(
         vault=vault,
         on_ready=lambda: raise_flag(ready_flag),
     )
-    task = loop.create_task(
-        _serve(front, list(namespaces), clusterwide, stop_flag), name='kopf operator')
+    start = functools.partial(
+        front.start,
+        namespaces=list(namespaces),
+        clusterwide=clusterwide,
+        identity=identity if identity is not None else _peering.detect_own_id(),
+        peering_lifetime=_command,
+    )
+    task = loop.create_task(_serve(front, start, stop_flag), name='kopf operator')
     await asyncio.sleep(0)  # let it start, so that signals are already expected
     return [task]
 
@@ -198,8 +205,7 @@ async def run_tasks(
 
 async def _serve(
         front: Front,
-        namespaces: Sequence[NamespacePattern],
-        clusterwide: bool,
+        start: Callable[[], None],
         stop_flag: Flag | None,
 ) -> None:
     front_var.set(front)
@@ -207,7 +213,7 @@ async def _serve(
     install_poster()
     stopper = _Stopper(front, stop_flag)
     try:
-        front.start(namespaces=namespaces, clusterwide=clusterwide)
+        start()
         try:
             await asyncio.shield(front.finished)
         except asyncio.CancelledError:

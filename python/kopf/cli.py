@@ -145,9 +145,21 @@ def run(
 @click.option('-t', '--lifetime', type=int, required=True)
 @click.option('-m', '--message', type=str)
 @click.make_pass_decorator(CLIControls, ensure=True)
-def freeze(__controls: CLIControls, **_: Any) -> None:
-    """Pause the operators of a peering."""
-    raise click.ClickException("peering is not available yet")
+def freeze(
+        __controls: CLIControls,
+        id: str | None,
+        message: str | None,
+        lifetime: int,
+        namespaces: Collection[str],
+        clusterwide: bool,
+        peering_name: str,
+        priority: int,
+        dev: bool,
+) -> None:
+    """Pause the operators of a peering, for as many seconds as the lifetime is."""
+    del message  # accepted for people to remember why; the peering has no place for it
+    _touch_peering(__controls, id, namespaces, clusterwide, peering_name,
+                   666 if dev else priority, lifetime)
 
 
 @main.command()
@@ -157,9 +169,43 @@ def freeze(__controls: CLIControls, **_: Any) -> None:
 @click.option('-i', '--id', type=str, default=None)
 @click.option('-P', '--peering', 'peering_name', required=True, envvar='KOPF_RESUME_PEERING')
 @click.make_pass_decorator(CLIControls, ensure=True)
-def resume(__controls: CLIControls, **_: Any) -> None:
-    """Resume the operators of a peering."""
-    raise click.ClickException("peering is not available yet")
+def resume(
+        __controls: CLIControls,
+        id: str | None,
+        namespaces: Collection[str],
+        clusterwide: bool,
+        peering_name: str,
+) -> None:
+    """Let the operators of a peering go on, which were paused by `kopf freeze`."""
+    _touch_peering(__controls, id, namespaces, clusterwide, peering_name, 0, 0)
+
+
+def _touch_peering(
+        controls: CLIControls,
+        id: str | None,
+        namespaces: Collection[str],
+        clusterwide: bool,
+        peering_name: str,
+        priority: int,
+        lifetime: int,
+) -> None:
+    from kopf import _peering
+    from kopf._settings import OperatorSettings
+    if namespaces and clusterwide:
+        raise click.UsageError("Either --namespace or --all-namespaces can be used, not both.")
+    settings = OperatorSettings()
+    settings.peering.name = peering_name
+    settings.peering.priority = priority
+    _run(
+        controls,
+        namespaces=namespaces,
+        clusterwide=clusterwide,
+        identity=id or _peering.detect_own_id(manual=True),
+        settings=settings,
+        registry=controls.registry,
+        vault=controls.vault,
+        _command=lifetime,
+    )
 
 
 @main.command(

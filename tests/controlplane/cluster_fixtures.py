@@ -129,6 +129,7 @@ def operator(
         *options: str,
         client: Client | None = None,
         env: dict[str, str] | None = None,
+        python: pathlib.Path | None = None,
         wait: bool = True,
         **_: Any,
     ) -> OperatorProcess:
@@ -140,11 +141,12 @@ def operator(
         config.write_text(kubeconfig(client or plane.client, namespace=namespace))
         if not any(option in ('-A', '--all-namespaces', '-n') for option in options):
             options = ('-n', namespace, *options)
+        peered = any(option.startswith('--peering') for option in options)
         process = OperatorProcess(
-            python_under_test(),
+            python or python_under_test(),
             'run',
             str(script),
-            '--standalone',
+            *(() if peered else ('--standalone',)),
             *options,
             log=tmp_path / f'operator-{number}.log',
             env={'KUBECONFIG': str(config), **(env or {})},

@@ -6,6 +6,6 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / 'controlplane')]
+sys.path[:0] = [str(HERE), str(HERE.parent / 'controlplane'), str(HERE.parent / 'parity')]
 
 from cluster_fixtures import examples, namespace, operator, plane  # noqa: E402, F401

@@ -29,6 +29,7 @@ KINDS = {
     'kopfexamples': ('/apis/kopf.dev/v1', 'KopfExample', True),
     'kopfstatuses': ('/apis/kopf.dev/v1', 'KopfStatus', True),
     'kopfclusters': ('/apis/kopf.dev/v1', 'KopfCluster', False),
+    'kopfpeerings': ('/apis/kopf.dev/v1', 'KopfPeering', True),
     'configmaps': ('/api/v1', 'ConfigMap', True),
     'pods': ('/api/v1', 'Pod', True),
     'events': ('/api/v1', 'Event', True),
@@ -78,11 +79,12 @@ class World:
         """Start the operator, or start it again: the log and the records go on."""
         python = self.pythons[min(implementation, len(self.pythons) - 1)]
         scope = () if '-A' in args else ('-n', self.namespace)
+        peered = any(arg.startswith('--peering') for arg in args)
         self.operator = OperatorProcess(
             python,
             'run',
             str(self.script),
-            '--standalone',
+            *(() if peered else ('--standalone',)),
             '--log-format=json',
             *scope,
             *args,
@@ -175,7 +177,7 @@ class World:
             **fields,
             'metadata': {key: value for key, value in metadata.items() if value is not None},
         }
-        if spec is not None or plural.startswith('kopf'):
+        if spec is not None or (plural.startswith('kopf') and plural != 'kopfpeerings'):
             body['spec'] = spec if spec is not None else {'field': 'value'}
         return self.client.create(self.path(plural=plural), body)
 

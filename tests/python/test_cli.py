@@ -12,7 +12,7 @@ import pytest
 
 import fake_native
 import kopf
-from kopf import cli
+from kopf import _peering, cli
 from kopf.testing import KopfRunner
 
 
@@ -100,9 +100,25 @@ def test_wrong_usage(runs: list[dict[str, Any]], args: list[str]) -> None:
 @pytest.mark.parametrize('args', [
     ['freeze', '-P', 'x', '-t', '60', '--dev', '-m', 'why', '-n', 'ns', '-i', 'me', '-p', '1'],
     ['resume', '-P', 'x', '-A', '-i', 'me']])
-def test_peering_is_not_served_yet(runs: list[dict[str, Any]], args: list[str]) -> None:
-    result = invoke(*args)
-    assert result.exit_code == 1 and 'peering is not available yet' in result.output
+def test_peering_commands(runs: list[dict[str, Any]], args: list[str]) -> None:
+    assert invoke(*args).exit_code == 0
+    [run] = [run for run in runs if 'clusterwide' in run]
+    freezing = args[0] == 'freeze'
+    assert run['identity'] == 'me' and run['settings'].peering.name == 'x'
+    assert run['_command'] == (60 if freezing else 0)
+    assert run['settings'].peering.priority == (666 if freezing else 0)
+    assert run['clusterwide'] is not freezing
+    assert list(run['namespaces']) == (['ns'] if freezing else [])
+
+
+def test_identities(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv('POD_ID', raising=False)
+    person = _peering.detect_own_id(manual=True)
+    assert person == _peering.detect_own_id(manual=True) and '@' in person and '/' not in person
+    first, second = _peering.detect_own_id(), _peering.detect_own_id()
+    assert first.startswith(f'{person}/') and first != second
+    monkeypatch.setenv('POD_ID', 'pod-1')
+    assert _peering.detect_own_id() == _peering.detect_own_id(manual=True) == 'pod-1'
 
 
 @pytest.mark.parametrize('source, message', [

@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import datetime
 import os
+import pathlib
 import ssl
 import stat
 import urllib.error
@@ -12,7 +14,8 @@ import urllib.request
 import pytest
 import yaml
 
-from kopf.testing import Cluster, ClusterError
+from kopf._registry import SmartOperatorRegistry
+from kopf.testing import Cluster, ClusterError, KopfRunner
 
 CRD = {
     'apiVersion': 'apiextensions.k8s.io/v1',
@@ -256,3 +259,25 @@ def create_fn(retry, patch, **_):
         kopf_cluster.advance(3600)
     seen = kopf_cluster.wait_for('kex', 'one', lambda obj: obj['status']['create_fn'])
     assert seen['status']['create_fn'] == 3
+
+
+def test_time_can_be_moved_on_for_peers(kopf_cluster, tmp_path):
+    """The operator was frozen for an hour, which passes at once."""
+    manifests = pathlib.Path(__file__).parents[1] / 'controlplane' / 'manifests'
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat()
+    kopf_cluster.apply(CRD)
+    kopf_cluster.apply(manifests / 'peering.yaml')
+    kopf_cluster.apply({
+        'apiVersion': 'kopf.dev/v1', 'kind': 'ClusterKopfPeering', 'metadata': {'name': 'default'},
+        'status': {'somebody': {'priority': 100, 'lifetime': 3600, 'lastseen': now}},
+    })
+    script = tmp_path / 'handlers.py'
+    script.write_text(HANDLERS)
+    with KopfRunner(['run', '-A', str(script)], registry=SmartOperatorRegistry()) as runner:
+        kopf_cluster.wait_for('clusterkopfpeerings', 'default', lambda obj: len(obj['status']) == 2)
+        kopf_cluster.apply(OBJECT)
+        kopf_cluster.advance(3600)
+        kopf_cluster.wait_for('kex', 'one', lambda obj: obj['status'])
+    assert 'Pausing operations in favour of [<Peer somebody: ' in runner.output
+    assert 'Resuming operations after the pause.' in runner.output
+    assert not kopf_cluster.get('clusterkopfpeerings', 'default')['status']

@@ -173,7 +173,7 @@ impl Discovery {
     }
 
     fn observe_definitions(&mut self, streams: &mut JoinSet<()>) -> Option<mpsc::Receiver<StreamItem>> {
-        if !self.observing || self.wanted.selectors.is_empty() {
+        if !self.observing || self.wants_no_resources() {
             self.view.definitions_sight.see();
             return None;
         }
@@ -227,7 +227,7 @@ impl Discovery {
 
     async fn scan_until_done(&mut self) {
         let mut pause = SHORTEST_RESCAN_PAUSE;
-        while !self.wanted.selectors.is_empty() {
+        while !self.wants_no_resources() {
             let Err(error) = self.scan().await else { break };
             self.log.error(TARGET, format!("Cannot scan the resources of the cluster, will try again: {error}"));
             self.clock.sleep(pause).await;
@@ -350,9 +350,14 @@ impl Discovery {
         self.wanted.namespaces.iter().filter_map(NamespacePattern::exact_name).map(Arc::from).collect()
     }
 
-    /// The groups that the selectors name; None if one of them names no group.
+    fn wants_no_resources(&self) -> bool {
+        self.wanted.selectors.is_empty() && self.wanted.groups.is_empty()
+    }
+
+    /// The groups to be looked into; None if a selector names no group, so that it could be any.
     fn wanted_groups(&self) -> Option<BTreeSet<String>> {
-        self.wanted.selectors.iter().map(|served| served.selector.group.clone()).collect()
+        let named = self.wanted.selectors.iter().map(|served| served.selector.group.clone());
+        named.chain(self.wanted.groups.iter().cloned().map(Some)).collect()
     }
 
     async fn rescan_due_groups(&mut self) {

@@ -5,6 +5,8 @@
 
 mod operator;
 mod stop;
+mod pause;
+mod peering;
 mod settings;
 mod discovery;
 mod serving;
@@ -34,11 +36,13 @@ pub use invoke::{
 };
 pub use log::{FrontError, Level, Log, Record, Sink};
 pub use operator::{OperatorError, OperatorOptions, run, run_by};
+pub use pause::Pauses;
+pub use peering::PeeringCommand;
 pub use posting::{EventDraft, EventSource, Poster, PosterWorkers};
 pub use schema::{Placement, SchemaBook, placement};
 pub use settings::{
-    ExecutionSettings, NetworkingSettings, PersistenceSettings, PostingSettings, QueueingSettings, ScanningSettings,
-    SelectorSetting, Settings, WatchingSettings,
+    ExecutionSettings, NetworkingSettings, PeeringSettings, PersistenceSettings, PostingSettings, QueueingSettings,
+    ScanningSettings, SelectorSetting, Settings, WatchingSettings,
 };
 pub use stop::Stop;
 pub use watch::{EventKind, OnForbidden, StreamHealth, StreamItem, StreamState, WatchStream};

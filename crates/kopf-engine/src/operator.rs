@@ -15,6 +15,8 @@ use tokio::task::JoinSet;
 
 use crate::activities::{ActivityError, run_activity, target_of};
 use crate::invoke::{Configuration, Front, FrontFailure, Services, connection_of};
+use crate::pause::Pauses;
+use crate::peering::{self, Peering, PeeringCommand};
 use crate::queue::Queue;
 use crate::react::{Gates, Reactor};
 use crate::serving::Serving;
@@ -41,6 +43,10 @@ pub struct OperatorOptions {
     pub namespace_expressions: Vec<String>,
     /// All namespaces, by one stream per kind.
     pub clusterwide: bool,
+    /// How this operator is called among its peers; a new name in every run by default.
+    pub identity: Option<String>,
+    /// Only do this to the peering, and end.
+    pub command: Option<PeeringCommand>,
     /// Instead of a login.
     pub client: Option<kube::Client>,
 }
@@ -54,6 +60,8 @@ pub enum OperatorError {
     Cleanup(ActivityError),
     #[error("the configuration cannot be used: {0}")]
     Configuration(String),
+    #[error("the command has failed: {0}")]
+    Command(String),
     #[error("{0}")]
     Login(#[from] crate::LoginError),
 }
@@ -130,6 +138,7 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
     let wanted = Wanted {
         selectors: handlers.iter().map(|handler| served_selector(handler)).collect(),
         namespaces: expressions.iter().map(|_| NamespacePattern::Callback).chain(globs).collect(),
+        groups: Peering::groups(settings),
         clusterwide: options.clusterwide,
     };
     let judge = Arc::new(FrontJudge {
@@ -143,6 +152,18 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
     tasks.spawn(discovery.run());
 
     let settings = Arc::new(settings.clone());
+    let pauses = Pauses::default();
+    let identity = options.identity.clone().unwrap_or_else(|| own_identity(clock));
+    let peering =
+        Peering::new(api.clone(), Arc::clone(&settings), clock.clone(), log.clone(), identity, pauses.clone());
+    if let Some(command) = options.command {
+        return tokio::select! {
+            biased;
+            _ = stop.requested() => Ok(()),
+            done = peering::command(&peering, insights, command) => done.map_err(OperatorError::Command),
+        };
+    }
+    tasks.spawn(peering.clone().follow(insights.clone()));
     let reactor = Arc::new(Reactor {
         api: api.clone(),
         front: Arc::clone(front),
@@ -163,7 +184,8 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
     });
     let queue = Queue::new(reactor, settings.queueing.worker_limit, clock.clone(), log.clone());
     let _guard = KilledOnDrop(queue.clone());
-    let mut serving = Serving::new(api, Arc::clone(&settings), clock.clone(), log.clone(), queue.clone(), handlers);
+    let mut serving =
+        Serving::new(api, Arc::clone(&settings), clock.clone(), log.clone(), queue.clone(), handlers, pauses);
     tokio::select! {
         biased;
         _ = stop.requested() => {}
@@ -172,8 +194,22 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
     drop(serving);
     tasks.abort_all();
     queue.close(crate::seconds(settings.queueing.exit_timeout)).await;
+    // Not before the last handler is done: until then, the others have to wait.
+    peering.leave().await;
     posting.finish(POSTING_PATIENCE).await;
     Ok(())
+}
+
+/// A name for an operator that was given none: the machine's, and when it was started.
+fn own_identity(clock: &Clock) -> String {
+    if let Ok(pod) = std::env::var("POD_ID") {
+        return pod;
+    }
+    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "operator".to_owned());
+    let host = std::env::var("HOSTNAME").or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"));
+    let host = host.unwrap_or_else(|_| "localhost".to_owned());
+    let (started, number) = (clock.now().strftime("%Y%m%d%H%M%S"), clock.jitter(46656.0) as u32);
+    format!("{user}@{}/{started}/{number:05}", host.trim())
 }
 
 /// Ends the workers also if the operator is dropped instead of being asked to stop.

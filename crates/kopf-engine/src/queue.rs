@@ -101,6 +101,15 @@ struct Ready {
     uid: Arc<str>,
 }
 
+/// For what the handlers have to wait when a stream starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// For its objects to be indexed, if they are.
+    Index,
+    /// For all its objects: what is known of them is outdated.
+    News,
+}
+
 /// How a kind is known to the queue; dropped with [`Queue::remove_kind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KindKey(u64);
@@ -147,11 +156,11 @@ impl Queue {
         Blocker(self.clone())
     }
 
-    /// The stream is about to start: if its kind is indexed, handlers wait for that.
-    pub fn expect(&self, key: KindKey, stream: u64) {
+    /// The stream is about to start: handlers wait for what its first listing brings.
+    pub fn expect(&self, key: KindKey, stream: u64, what: Expected) {
         let mut state = self.inner.state();
         let indexed = state.kinds.get(&key.0).is_some_and(|objects| !objects.kind.handlers.indexing.is_empty());
-        if indexed {
+        if indexed || what == Expected::News {
             state.gate.hold(key.0, stream);
         }
     }
@@ -188,8 +197,7 @@ impl Queue {
             None => {
                 let noticed_by_listing = event == EventType::Listed;
                 let memory = Box::new(ObjectMemory { noticed_by_listing, ..ObjectMemory::default() });
-                let token = if is_indexed { gate.token(key.0, stream) } else { None };
-                let entry = Entry { memory: Some(memory), token, ..Entry::default() };
+                let entry = Entry { memory: Some(memory), ..Entry::default() };
                 objects.entries.entry(Arc::from(uid.as_ref())).or_insert(entry)
             }
         };
@@ -198,6 +206,9 @@ impl Queue {
         let outdated = known && event != EventType::Deleted;
         if outdated && !has_spies {
             return;
+        }
+        if is_indexed && !outdated {
+            entry.token = gate.token(key.0, stream);
         }
         let uid: Arc<str> = Arc::from(uid.as_ref());
         entry.receive(News { event, raw, outdated, indexed: false }, has_spies);

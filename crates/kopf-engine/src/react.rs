@@ -106,7 +106,10 @@ impl Reactor {
         if consistent {
             memory.saw(version_number(body.resource_version()));
         }
-        for _ in 0..CYCLES_IN_A_ROW {
+        for number in 0..CYCLES_IN_A_ROW {
+            if number > 0 && seat.is_recalled() {
+                break;
+            }
             match self.cycle(kind, uid, memory, &reference, body.clone(), event, consistent, seat).await {
                 Err(failure) if event == Some(EventType::Deleted) => {
                     self.fail(&reference, format!("An unexpected error: {failure}"), failure.into_error());

@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use kopf_reaction::{EventType, Handler, HandlerSet, Resource};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::queue::{KindKey, Queue};
+use crate::pause::Pauses;
+use crate::queue::{Blocker, Expected, KindKey, Queue};
 use crate::react::ServedKind;
 use crate::watch::{EventKind, OnForbidden, StreamHealth, StreamItem, WatchStream};
 use crate::{Api, Clock, Insight, Log, Settings};
@@ -25,6 +27,9 @@ pub(crate) struct Serving {
     handlers: Arc<[Arc<Handler>]>,
     kinds: HashMap<Arc<Resource>, Kind>,
     next_stream: u64,
+    pauses: Pauses,
+    /// As the streams know it.
+    paused: Option<Blocker>,
 }
 
 /// One kind that is served.
@@ -36,7 +41,10 @@ struct Kind {
 /// One stream; dropped, it ends.
 struct Stream {
     number: u64,
-    _tasks: JoinSet<()>,
+    /// How often the objects were listed so far, over all pauses.
+    listings: Arc<AtomicU64>,
+    /// Empty during pauses.
+    tasks: JoinSet<()>,
 }
 
 impl Serving {
@@ -47,14 +55,19 @@ impl Serving {
         log: Log,
         queue: Queue,
         handlers: Arc<[Arc<Handler>]>,
+        pauses: Pauses,
     ) -> Self {
-        Self { api, settings, clock, log, queue, handlers, kinds: HashMap::new(), next_stream: 0 }
+        let (kinds, next_stream, paused) = (HashMap::new(), 0, None);
+        Self { api, settings, clock, log, queue, handlers, kinds, next_stream, pauses, paused }
     }
 
     /// Starts and stops streams as the cluster changes; it ends only with the discovery.
     pub async fn follow(&mut self, mut insights: watch::Receiver<Arc<Insight>>, ready: impl FnOnce()) {
         let mut ready = Some(ready);
+        let mut paused = self.pauses.subscribe();
         loop {
+            let must_pause = *paused.borrow_and_update();
+            self.pause(must_pause);
             let insight = Arc::clone(&insights.borrow_and_update());
             if insight.ready {
                 self.adjust(&insight);
@@ -62,11 +75,39 @@ impl Serving {
                     ready();
                 }
             }
-            if insights.changed().await.is_err() {
-                // The discovery is gone, which happens only when everything stops.
-                std::future::pending::<()>().await;
+            tokio::select! {
+                // The pauses outlive us.
+                _ = paused.changed() => {}
+                changed = insights.changed() => if changed.is_err() {
+                    // The discovery is gone, which happens only when everything stops.
+                    std::future::pending::<()>().await;
+                }
             }
         }
+    }
+
+    /// Ends all streams for the time of a pause; then they begin anew, with a listing.
+    fn pause(&mut self, must_pause: bool) {
+        if must_pause == self.paused.is_some() {
+            return;
+        }
+        // Also until all streams are there again: what has happened meanwhile comes before what was put off.
+        let _blocker = self.queue.block();
+        self.paused = must_pause.then(|| self.queue.block());
+        let mut kinds = std::mem::take(&mut self.kinds);
+        for (resource, kind) in &mut kinds {
+            for (namespace, stream) in &mut kind.streams {
+                if must_pause {
+                    stream.tasks = JoinSet::new();
+                } else {
+                    self.queue.expect(kind.key, stream.number, Expected::News);
+                    stream.tasks = self.stream(kind.key, resource, namespace.clone(), stream);
+                }
+            }
+        }
+        self.kinds = kinds;
+        let text = if must_pause { "The watch-streams are paused." } else { "The watch-streams are resumed." };
+        self.log.debug("kopf.engine.serving", text.to_owned());
     }
 
     fn adjust(&mut self, insight: &Insight) {
@@ -121,7 +162,23 @@ impl Serving {
     fn start(&mut self, key: KindKey, resource: &Arc<Resource>, namespace: Option<Arc<str>>) -> Stream {
         let number = self.next_stream;
         self.next_stream += 1;
-        let stream = WatchStream {
+        self.queue.expect(key, number, Expected::Index);
+        let mut stream = Stream { number, listings: Arc::default(), tasks: JoinSet::new() };
+        if self.paused.is_none() {
+            stream.tasks = self.stream(key, resource, namespace, &stream);
+        }
+        stream
+    }
+
+    /// The tasks of a stream.
+    fn stream(
+        &self,
+        key: KindKey,
+        resource: &Arc<Resource>,
+        namespace: Option<Arc<str>>,
+        stream: &Stream,
+    ) -> JoinSet<()> {
+        let watching = WatchStream {
             api: self.api.clone(),
             settings: Arc::new(self.settings.watching.clone()),
             clock: self.clock.clone(),
@@ -131,21 +188,26 @@ impl Serving {
             health: Arc::new(StreamHealth::default()),
             on_forbidden: OnForbidden::Warn,
         };
-        self.queue.expect(key, number);
         let (sender, receiver) = mpsc::channel(EVENTS_AT_MOST);
         let mut tasks = JoinSet::new();
-        tasks.spawn(stream.run(sender));
-        tasks.spawn(feed(self.queue.clone(), key, number, receiver));
-        Stream { number, _tasks: tasks }
+        tasks.spawn(watching.run(sender));
+        tasks.spawn(feed(self.queue.clone(), key, stream.number, Arc::clone(&stream.listings), receiver));
+        tasks
     }
 }
 
 /// Carries the items of one stream to the queue.
-async fn feed(queue: Queue, key: KindKey, stream: u64, mut items: mpsc::Receiver<StreamItem>) {
-    let mut listing = 0;
+async fn feed(
+    queue: Queue,
+    key: KindKey,
+    stream: u64,
+    listings: Arc<AtomicU64>,
+    mut items: mpsc::Receiver<StreamItem>,
+) {
+    let mut listing = listings.load(Ordering::Relaxed);
     while let Some(item) = items.recv().await {
         match item {
-            StreamItem::ListStarted => listing += 1,
+            StreamItem::ListStarted => listing = listings.fetch_add(1, Ordering::Relaxed) + 1,
             StreamItem::ListDone => queue.listed(key, stream, listing),
             StreamItem::Event { kind, raw } => queue.push(key, stream, listing, event_type(kind), raw),
             StreamItem::Forbidden { .. } => {}

@@ -13,6 +13,7 @@ use crate::posting::EventSource;
 #[serde(default)]
 pub struct Settings {
     pub posting: PostingSettings,
+    pub peering: PeeringSettings,
     pub watching: WatchingSettings,
     pub queueing: QueueingSettings,
     pub scanning: ScanningSettings,
@@ -36,6 +37,26 @@ pub struct PostingSettings {
     pub source: EventSource,
 }
 
+/// How operators of the same cluster know of each other.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct PeeringSettings {
+    /// The name of the peering object.
+    pub name: String,
+    /// Whether to keep silent about regular keep-alives.
+    pub stealth: bool,
+    /// Operators pause while there is one of a higher or the same priority.
+    pub priority: i64,
+    /// Seconds after which the others take this operator for dead.
+    pub lifetime: i64,
+    /// Whether to pause as long as there is no peering object.
+    pub mandatory: bool,
+    /// Whether to ignore all others.
+    pub standalone: bool,
+    /// Whether it is the cluster-wide peering object, or those of the namespaces.
+    pub clusterwide: bool,
+}
+
 /// How lists and watches are made.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default)]
@@ -57,6 +78,8 @@ pub struct WatchingSettings {
     /// Server-side filters, by resource selectors.
     pub label_selectors: Vec<SelectorSetting>,
     pub field_selectors: Vec<SelectorSetting>,
+    /// Parts of the objects, by resource selectors: others are served by other operators.
+    pub shard_selectors: Vec<SelectorSetting>,
 }
 
 /// One server-side filter and the resources for which it holds.
@@ -127,6 +150,20 @@ impl Default for PostingSettings {
     }
 }
 
+impl Default for PeeringSettings {
+    fn default() -> Self {
+        Self {
+            name: "default".to_owned(),
+            stealth: false,
+            priority: 0,
+            lifetime: 60,
+            mandatory: false,
+            standalone: false,
+            clusterwide: false,
+        }
+    }
+}
+
 impl Default for WatchingSettings {
     fn default() -> Self {
         Self {
@@ -139,6 +176,7 @@ impl Default for WatchingSettings {
             initial_streaming: false,
             label_selectors: Vec::new(),
             field_selectors: Vec::new(),
+            shard_selectors: Vec::new(),
         }
     }
 }

@@ -212,11 +212,11 @@ impl WatchStream {
     async fn list(&self, output: &mpsc::Sender<StreamItem>) -> Result<String, Ending> {
         let path = self.path();
         let limit = self.settings.chunk_size.unwrap_or(PAGE_SIZE).to_string();
-        let (labels, fields) = self.selectors();
+        let selectors = self.selectors();
         let mut token: Option<String> = None;
         loop {
             let mut parameters: Vec<(&str, &str)> = vec![("limit", &limit)];
-            push_selectors(&mut parameters, &labels, &fields);
+            push_selectors(&mut parameters, &selectors);
             // The first page is repeated by the supervisor anyway; later ones are worth saving.
             let tries = match &token {
                 None => ListTries::Once,
@@ -364,9 +364,9 @@ impl WatchStream {
             Position::Object(raw) => resource_version(raw),
         };
         let server_timeout = self.settings.server_timeout.map(|timeout| format!("{}", timeout.ceil().max(1.0) as u64));
-        let (labels, fields) = self.selectors();
+        let selectors = self.selectors();
         let mut parameters: Vec<(&str, &str)> = vec![("watch", "true"), ("allowWatchBookmarks", "true")];
-        push_selectors(&mut parameters, &labels, &fields);
+        push_selectors(&mut parameters, &selectors);
         if let Some(version) = &version {
             parameters.push(("resourceVersion", version));
         }
@@ -384,7 +384,8 @@ impl WatchStream {
         self.resource.path(self.namespace.as_deref(), None, None)
     }
 
-    fn selectors(&self) -> (String, String) {
+    /// The parameters by which the server filters; empty ones are not sent.
+    fn selectors(&self) -> [(&'static str, String); 3] {
         let collect = |settings: &[SelectorSetting]| {
             let matching = settings.iter().filter(|setting| setting.selector.check(&self.resource));
             let mut values: Vec<&str> = matching.map(|setting| setting.value.as_str()).collect();
@@ -392,7 +393,13 @@ impl WatchStream {
             values.dedup();
             values.join(",")
         };
-        (collect(&self.settings.label_selectors), collect(&self.settings.field_selectors))
+        let shards = self.settings.shard_selectors.iter().filter(|setting| setting.selector.check(&self.resource));
+        [
+            ("labelSelector", collect(&self.settings.label_selectors)),
+            ("fieldSelector", collect(&self.settings.field_selectors)),
+            // They cannot be joined: the first one counts.
+            ("shardSelector", shards.map(|setting| setting.value.clone()).next().unwrap_or_default()),
+        ]
     }
 
     fn whereabouts(&self) -> String {
@@ -425,11 +432,7 @@ async fn send(output: &mpsc::Sender<StreamItem>, item: StreamItem) -> Result<(),
     output.send(item).await.map_err(|_| Ending::Abandoned)
 }
 
-fn push_selectors<'a>(parameters: &mut Vec<(&'a str, &'a str)>, labels: &'a str, fields: &'a str) {
-    if !labels.is_empty() {
-        parameters.push(("labelSelector", labels));
-    }
-    if !fields.is_empty() {
-        parameters.push(("fieldSelector", fields));
-    }
+fn push_selectors<'a>(parameters: &mut Vec<(&'a str, &'a str)>, selectors: &'a [(&'static str, String)]) {
+    let given = selectors.iter().filter(|(_, value)| !value.is_empty());
+    parameters.extend(given.map(|(name, value)| (*name, value.as_str())));
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use kopf_engine::{Clock, EventDraft, OperatorOptions, Stop, TimeShift, run_by};
+use kopf_engine::{Clock, EventDraft, OperatorOptions, PeeringCommand, Stop, TimeShift, run_by};
 use kopf_object::ObjectReference;
 use kopf_reaction::Handler;
 use pyo3::prelude::*;
@@ -35,6 +35,11 @@ struct Config {
     namespaces: Vec<NamespaceRule>,
     #[serde(default)]
     clusterwide: bool,
+    #[serde(default)]
+    identity: Option<String>,
+    /// Only pause or resume the other operators.
+    #[serde(default)]
+    peering_lifetime: Option<i64>,
     #[serde(default)]
     levels: HashMap<String, i32>,
 }
@@ -113,6 +118,8 @@ impl Operator {
             namespaces: self.config.namespaces.iter().filter_map(NamespaceRule::globs).collect(),
             namespace_expressions: self.config.namespaces.iter().filter_map(NamespaceRule::expression).collect(),
             clusterwide: self.config.clusterwide,
+            identity: self.config.identity.clone(),
+            command: self.config.peering_lifetime.map(|lifetime| PeeringCommand { lifetime }),
             client: None,
         };
         let (front, mailbox, stop) = (Arc::clone(&self.front), Arc::clone(&self.mailbox), self.stop.clone());

@@ -10,7 +10,10 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 use kopf_engine::Stop;
 
 use crate::logging::{self, LogFormat, LogOptions, Verbosity};
-use crate::operator::{ReadyOperator, RunOptions};
+use crate::operator::{PeeringOptions, ReadyOperator, RunOptions};
+
+/// Higher than that of any operator in production.
+const DEV_PRIORITY: i64 = 666;
 
 /// Start an operator process and handle all the requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Parser)]
@@ -83,6 +86,11 @@ pub(crate) async fn run(operator: ReadyOperator, mut options: RunOptions) -> Exi
         options.clusterwide = arguments.clusterwide;
         options.namespaces = arguments.namespaces;
     }
+    options.peering = PeeringOptions {
+        standalone: arguments.standalone,
+        name: arguments.peering,
+        priority: if arguments.dev { Some(DEV_PRIORITY) } else { arguments.priority },
+    };
     let stop = Stop::new();
     let signals = tokio::spawn(stop_by_signals(stop.clone()));
     let ended = operator.run(options, stop).await;
@@ -199,12 +207,6 @@ impl Arguments {
         let mut warnings = Vec::new();
         if self.liveness_endpoint.is_some() {
             warnings.push("--liveness is not served by this version: there is no endpoint for probes.".to_owned());
-        }
-        let peering = self.peering.is_some() || self.priority.is_some() || self.dev;
-        if peering && !self.standalone {
-            let text =
-                "--peering, --priority and --dev are not served by this version: other operators are not looked for.";
-            warnings.push(text.to_owned());
         }
         warnings
     }

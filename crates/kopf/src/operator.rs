@@ -89,6 +89,29 @@ pub(crate) struct RunOptions {
     pub(crate) clusterwide: bool,
     /// Instead of a login.
     pub(crate) client: Option<Client>,
+    /// What the command line says about the peers; it goes over the settings.
+    pub(crate) peering: PeeringOptions,
+}
+
+/// The options about other operators.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PeeringOptions {
+    pub(crate) standalone: bool,
+    /// The name of a peering that must be there.
+    pub(crate) name: Option<String>,
+    pub(crate) priority: Option<i64>,
+}
+
+impl PeeringOptions {
+    fn apply(self, settings: &mut Settings, clusterwide: bool) {
+        let peering = &mut settings.peering;
+        peering.clusterwide = clusterwide;
+        peering.standalone |= self.standalone;
+        peering.priority = self.priority.unwrap_or(peering.priority);
+        if let Some(name) = self.name {
+            (peering.name, peering.mandatory) = (name, true);
+        }
+    }
 }
 
 impl<S> Operator<S> {
@@ -209,6 +232,7 @@ impl<S: Send + Sync + 'static, P: ProvideState<S>> Operator<S, P> {
             namespaces: self.parts.namespaces.clone(),
             clusterwide: self.parts.clusterwide,
             client: Some(client),
+            peering: PeeringOptions::default(),
         };
         self.into_ready().run(options, Stop::new()).await
     }
@@ -218,7 +242,7 @@ impl<S: Send + Sync + 'static, P: ProvideState<S>> Operator<S, P> {
     /// It configures the log, unless a subscriber of `tracing` is installed already.
     pub async fn run_cli(self) -> crate::ExitCode {
         let (namespaces, clusterwide) = (self.parts.namespaces.clone(), self.parts.clusterwide);
-        cli::run(self.into_ready(), RunOptions { namespaces, clusterwide, client: None }).await
+        cli::run(self.into_ready(), RunOptions { namespaces, clusterwide, ..RunOptions::default() }).await
     }
 
     /// Joins the parts with the state; from here on, no types are needed.
@@ -246,6 +270,7 @@ impl ReadyOperator {
             true => Clock::simulated(Timestamp::now(), 0),
             false => Clock::system(),
         };
+        options.peering.apply(&mut self.parts.settings, options.clusterwide);
         let (front, activities) = self.into_front(options.client.clone())?;
         let options = OperatorOptions {
             activities,

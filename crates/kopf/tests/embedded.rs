@@ -183,3 +183,29 @@ async fn an_index_function_is_not_a_handler() {
     let refused = operator.run(client).await.unwrap_err().to_string();
     assert!(refused.contains("`Operator::index`"), "{refused}");
 }
+
+/// What another operator has told just now.
+fn peer(priority: i64, lifetime: i64) -> serde_json::Value {
+    json!({"priority": priority, "lifetime": lifetime, "lastseen": jiff::Timestamp::now().to_string()})
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_waits_for_a_more_important_operator() {
+    let (cluster, client) = cluster().await;
+    let crd = include_str!("../../../tests/controlplane/manifests/peering.yaml");
+    cluster.apply(crd, "default").await.unwrap();
+    let team = json!({
+        "apiVersion": "kopf.dev/v1", "kind": "ClusterKopfPeering", "metadata": {"name": "default"},
+        "status": {"other": peer(1, 3600), "lower": peer(-1, 7200), "dead": peer(5, 0)},
+    });
+    cluster.apply(&team.to_string(), "default").await.unwrap();
+    let api = Api::<Example>::default_namespaced(client.clone());
+    let started = tokio::time::Instant::now();
+    tell(Operator::new().on(create_of::<Example>(), take_size), client, async {
+        api.create(&PostParams::default(), &Example::new("one", ExampleSpec { size: 3 })).await.unwrap();
+        wait_for(&api, "one", |example| size(example) == Some(3)).await;
+    })
+    .await;
+    let waited = started.elapsed();
+    assert!((Duration::from_secs(3590)..Duration::from_secs(7200)).contains(&waited), "{waited:?}");
+}

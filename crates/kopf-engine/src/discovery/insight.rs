@@ -13,6 +13,8 @@ pub struct Wanted {
     /// One entry per selector; their indexes are used in the insights.
     pub selectors: Vec<ServedSelector>,
     pub namespaces: Vec<NamespacePattern>,
+    /// Groups of the API to be known besides those of the selectors.
+    pub groups: Vec<String>,
     /// All namespaces by one stream per resource; the patterns are ignored then.
     pub clusterwide: bool,
 }

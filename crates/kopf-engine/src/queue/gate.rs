@@ -39,8 +39,10 @@ impl Gate {
         self.blockers = self.blockers.saturating_sub(1);
     }
 
-    /// The stream of an indexed kind is about to start.
+    /// The stream is about to start, and what it lists is to be waited for.
     pub fn hold(&mut self, kind: u64, stream: u64) {
+        // It may hold the gate already: a pause came before it was listed.
+        self.release(kind, Some(stream));
         self.streams.push(Holding { kind, stream, token: Token::default(), listed: false });
         self.closed = true;
     }

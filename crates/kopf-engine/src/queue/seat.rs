@@ -14,6 +14,11 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
+    /// The handlers have to wait, e.g. since the operator pauses: a long turn is to be given up.
+    pub fn is_recalled(&self) -> bool {
+        !self.queue.inner.state().gate.is_open()
+    }
+
     /// Goes through the gate of a handler; where it is busy, the seat is left to others meanwhile.
     pub async fn pass(&mut self, gate: Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
         if let Ok(passed) = Arc::clone(&gate).try_acquire_owned() {

@@ -60,6 +60,7 @@ fn wanted(selectors: &[Value], namespaces: &[&str]) -> Wanted {
     Wanted {
         selectors: selectors.collect(),
         namespaces: namespaces.iter().map(|name| NamespacePattern::Globs((*name).to_owned())).collect(),
+        groups: Vec::new(),
         clusterwide: namespaces.is_empty(),
     }
 }

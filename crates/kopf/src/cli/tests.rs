@@ -77,6 +77,6 @@ fn one_warning_for_each_thing_that_is_not_served() {
     };
     check(&["-A", "--standalone"], 0);
     check(&["--standalone", "--dev"], 0);
-    check(&["-P", "other", "-p", "5", "--dev"], 1);
-    check(&["-L", "http://0.0.0.0:8080/healthz", "--peering=x"], 2);
+    check(&["-P", "other", "-p", "5", "--dev"], 0);
+    check(&["-L", "http://0.0.0.0:8080/healthz", "--peering=x"], 1);
 }

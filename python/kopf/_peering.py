@@ -1,0 +1,52 @@
+"""How an operator is called among its peers."""
+from __future__ import annotations
+
+import datetime
+import getpass
+import ipaddress
+import os
+import random
+import socket
+import string
+
+
+def detect_own_id(*, manual: bool = False) -> str:
+    """The name of the pod, or of the user and the machine; a new one in each run, unless manual.
+
+    People freeze and resume operators by hand, by separate commands: their name stays the same.
+    """
+    pod = os.environ.get('POD_ID')
+    if pod is not None:
+        return pod
+    person = f'{getpass.getuser()}@{get_hostname()}'
+    if manual:
+        return person
+    now = datetime.datetime.now(datetime.timezone.utc).strftime('%Y%m%d%H%M%S')
+    letters = ''.join(random.choices(string.ascii_lowercase + string.digits, k=3))
+    return f'{person}/{now}/{letters}'
+
+
+def get_hostname() -> str:
+    """The name of this machine that tells people most: with its domain, and never an address."""
+    own = socket.gethostname()
+    try:
+        name, aliases, addresses = socket.gethostbyaddr(own)
+    except OSError:
+        names = []
+    else:
+        names = [name for name in (name, *aliases, *addresses)
+                 if not name.endswith('.arpa') and not _is_address(name)]
+    dotted = [name for name in names if '.' in name]
+    plain = [name for name in names if name != 'localhost']
+    chosen = next(iter([*dotted, *plain, own]))
+    while chosen.endswith(('.local', '.localdomain')):
+        chosen = chosen.rpartition('.')[0]
+    return chosen
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,233 @@
+"""Operators that know of each other: ours, and kopf 1.45.2 beside it."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from running import python_of_upstream
+
+from cluster_client import kubeconfig, wait_for
+from cluster_fixtures import MANIFESTS, ExampleObjects, Plane
+from manifests import apply
+from operator_process import OperatorProcess, python_under_test
+
+StartOperator = Callable[..., OperatorProcess]
+
+OPERATOR = """
+import os
+import kopf
+
+@kopf.on.create('kopfexamples')
+@kopf.on.update('kopfexamples')
+def handle_fn(patch, spec, **_):
+    patch.status['by'] = os.environ['POD_ID']
+    patch.status['round'] = spec.get('round')
+"""
+
+PAUSING = 'Pausing operations in favour of'
+RESUMING = 'Resuming operations after the pause.'
+
+
+class Peering:
+    """A peering object from outside."""
+
+    def __init__(self, plane: Plane, path: str, name: str = 'team') -> None:
+        self.client = plane.client
+        self.path = f'{path}/{name}'
+        kind = 'ClusterKopfPeering' if 'clusterkopf' in path else 'KopfPeering'
+        version = (
+            path.removeprefix('/apis/').split('/namespaces')[0].removesuffix('/clusterkopfpeerings')
+        )
+        body = {'apiVersion': version, 'kind': kind, 'metadata': {'name': name}}
+        self.client.create(path, body)
+
+    def peers(self) -> dict[str, Any]:
+        return self.client.get(self.path).get('status', {})
+
+    def wait(self, *identities: str) -> None:
+        wait_for(
+            lambda: f'{identities} in {self.peers()}',
+            lambda: sorted(self.peers()) == sorted(identities),
+        )
+
+
+@pytest.fixture()
+def peering(plane: Plane, namespace: str) -> Peering:
+    return Peering(plane, f'/apis/kopf.dev/v1/namespaces/{namespace}/kopfpeerings')
+
+
+@pytest.fixture()
+def told(examples: ExampleObjects) -> Iterator[Callable[[str], None]]:
+    """A check by whom a change is handled."""
+    rounds = 0
+
+    def check(identity: str) -> None:
+        nonlocal rounds
+        rounds += 1
+        number = rounds
+        examples.patch('obj', {'spec': {'round': number}})
+        body = examples.wait('obj', lambda body: body['status']['round'] == number)
+        assert body['status']['by'] == identity, body['status']
+
+    yield check
+
+
+def run(operator: StartOperator, identity: str, *options: str, **kwargs: Any) -> OperatorProcess:
+    return operator(OPERATOR, '--peering=team', *options, env={'POD_ID': identity}, **kwargs)
+
+
+@pytest.mark.parametrize(
+    'low, high', [('ours', 'ours'), ('ours', 'upstream'), ('upstream', 'ours')]
+)
+def test_the_higher_priority_works_and_the_other_waits(
+    operator: StartOperator,
+    examples: ExampleObjects,
+    peering: Peering,
+    told: Callable[[str], None],
+    low: str,
+    high: str,
+) -> None:
+    pythons = {'ours': None, 'upstream': python_of_upstream()}
+    examples.create('obj')
+    first = run(operator, 'low', python=pythons[low])
+    peering.wait('low')
+    told('low')
+    second = run(operator, 'high', '--priority=10', python=pythons[high])
+    first.wait_log(PAUSING)
+    peering.wait('low', 'high')
+    assert peering.peers()['high']['priority'] == 10 and peering.peers()['low']['lifetime'] == 60
+    for _ in range(3):
+        told('high')
+    assert second.stop() == 0
+    first.wait_log(RESUMING)
+    peering.wait('low')
+    told('low')
+    assert first.stop() == 0
+    peering.wait()
+    assert second.count(PAUSING) == 0
+
+
+@pytest.mark.parametrize('other', ['ours', 'upstream'])
+def test_the_same_priority_pauses_both(
+    operator: StartOperator, examples: ExampleObjects, peering: Peering, other: str
+) -> None:
+    pythons = {'ours': None, 'upstream': python_of_upstream()}
+    first = run(operator, 'first')
+    peering.wait('first')
+    second = run(operator, 'second', python=pythons[other])
+    for process in first, second:
+        process.wait_log('Possibly conflicting operators with the same priority: [<Peer ')
+    first.wait_log('Pausing all operators, including self: [<Peer ')
+    examples.create('obj')
+    assert second.stop() == 0
+    first.wait_log(RESUMING)
+    body = examples.wait('obj', lambda body: body['status']['by'])
+    assert body['status']['by'] == 'first'
+
+
+@pytest.mark.parametrize(
+    'python', [python_under_test, python_of_upstream], ids=['ours', 'upstream']
+)
+def test_freeze_and_resume_by_hand(
+    plane: Plane,
+    namespace: str,
+    operator: StartOperator,
+    examples: ExampleObjects,
+    peering: Peering,
+    tmp_path: pathlib.Path,
+    python: Callable[[], pathlib.Path],
+) -> None:
+    """By our commands and by upstream's: one freezes what the other resumes."""
+    config = tmp_path / 'admin'
+    config.write_text(kubeconfig(plane.client, namespace=namespace))
+
+    def command(python: pathlib.Path, *args: str) -> None:
+        line = [str(python), '-m', 'kopf', *args, '-n', namespace, '--peering=team']
+        subprocess.run(line, env={'KUBECONFIG': str(config), 'USER': 'me'}, check=True, timeout=60)
+
+    process = run(operator, 'operator')
+    peering.wait('operator')
+    command(python(), 'freeze', '--lifetime=600', '-m', 'a reason')
+    process.wait_log(PAUSING, 'priority=100, lifetime=600')
+    examples.create('obj')
+    command(python_under_test(), 'resume')
+    process.wait_log(RESUMING)
+    examples.wait('obj', lambda body: body['status']['by'] == 'operator')
+
+
+def test_a_command_without_a_peering_object_tells_it(
+    plane: Plane, namespace: str, tmp_path: pathlib.Path
+) -> None:
+    config = tmp_path / 'admin'
+    config.write_text(kubeconfig(plane.client, namespace=namespace))
+    line = [
+        str(python_under_test()),
+        '-m',
+        'kopf',
+        'freeze',
+        '-t',
+        '60',
+        '-n',
+        namespace,
+        '-P',
+        'unknown',
+    ]
+    done = subprocess.run(
+        line, env={'KUBECONFIG': str(config)}, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1 and 'no peering object named "unknown"' in done.stderr
+
+
+def test_an_operator_that_was_killed_is_waited_for(
+    operator: StartOperator, examples: ExampleObjects, peering: Peering
+) -> None:
+    examples.create('obj')
+    text = OPERATOR + (
+        '\n@kopf.on.startup()\ndef configure(settings, **_):\n    settings.peering.lifetime = 3\n'
+    )
+    options = ('--peering=team', '--priority=10')
+    killed = operator(text, *options, env={'POD_ID': 'high'})
+    examples.wait('obj', lambda body: body['status']['by'] == 'high')
+    low = run(operator, 'low')
+    low.wait_log(PAUSING)
+    killed.kill()
+    examples.patch('obj', {'spec': {'round': 1}})
+    examples.wait('obj', lambda body: body['status']['by'] == 'low')
+    low.wait_log(RESUMING)
+    peering.wait('low')
+
+
+def test_cluster_wide_and_by_the_old_group(
+    plane: Plane, operator: StartOperator, examples: ExampleObjects
+) -> None:
+    """The old kind appears while the operator runs; there is a more important operator in it."""
+    old_kind = (
+        (MANIFESTS / 'peering.yaml').read_text().split('---')[0].replace('kopf.dev', 'zalando.org')
+    )
+    peering = Peering(plane, '/apis/kopf.dev/v1/clusterkopfpeerings', 'old-team')
+    options = ('-A', '--peering=old-team')
+    try:
+        process = operator(OPERATOR, *options, env={'POD_ID': 'me'})
+        peering.wait('me')
+        examples.create('obj')
+        examples.wait('obj', lambda body: body['status']['by'] == 'me')
+        apply(plane.client, old_kind)
+        other = Peering(plane, '/apis/zalando.org/v1/clusterkopfpeerings', 'old-team')
+        other.wait('me')
+        peer = {'priority': 1, 'lifetime': 600, 'lastseen': '2100-01-01T00:00:00Z'}
+        plane.client.patch(other.path, {'status': {'other': peer}})
+        process.wait_log(PAUSING)
+        plane.client.patch(other.path, {'status': {'other': None}})
+        process.wait_log(RESUMING)
+        assert process.stop() == 0
+        peering.wait()
+        other.wait()
+    finally:
+        plane.client.delete(peering.path)
+        plane.client.delete(
+            '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clusterkopfpeerings.zalando.org'
+        )
