@@ -9,7 +9,7 @@ use std::sync::Arc;
 use kopf_object::FieldPath;
 use serde::Deserialize;
 
-use crate::{Backoff, Filter, Reason, Resource, Seconds, Selector};
+use crate::{Backoff, Filter, Reason, Resource, Seconds, Selector, WebhookOptions};
 
 /// A user's function plus its declaration.
 #[derive(Clone, Debug, Deserialize)]
@@ -77,6 +77,9 @@ pub struct Handler {
     /// A login handler that is used only when no other one is declared.
     #[serde(default)]
     pub fallback: bool,
+    /// What only handlers of webhooks have.
+    #[serde(default)]
+    pub webhook: Option<WebhookOptions>,
 }
 
 /// What a handler reacts to.
@@ -149,6 +152,7 @@ impl Handler {
             backoff: None,
             concurrency: None,
             fallback: false,
+            webhook: None,
         }
     }
 

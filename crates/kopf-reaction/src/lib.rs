@@ -23,11 +23,17 @@ mod cycle;
 mod subround;
 mod indexing;
 mod peering;
+mod admission;
+mod conversion;
 mod note;
 mod text;
 
+pub use admission::{
+    AdmissionReview, Refused, ReviewError, WebhookOptions, WebhookPlan, WebhookType, webhook_url, webhooks,
+};
 pub use backoff::{Backoff, Seconds};
 pub use cause::{Cause, Reason, detect};
+pub use conversion::{ConversionFailure, ConversionReview, conversion_path, conversion_settings, restored};
 pub use cycle::{Ask, Conclusion, Cycle, CycleInput, EventType, FinalizerChange, Reply, Step};
 pub use filter::{Answers, Filter, FilterDepth, FilterQuestion, FilterSlot, Subject, select};
 pub use handler::{Activity, ErrorsMode, Handler, HandlerKind};

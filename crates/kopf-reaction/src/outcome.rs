@@ -27,6 +27,8 @@ pub enum CallError {
     Temporary { message: String, display: String, delay: Option<f64> },
     /// Failed for good, by the user's own wish.
     Permanent { message: String, display: String },
+    /// Failed for good, with a code for whoever has asked for admission.
+    Refused { message: String, display: String, code: Option<u16> },
     /// Failed for good; the text says it all already.
     Exhausted { message: String },
     /// The call was cancelled because its time was over.
@@ -110,7 +112,7 @@ pub(crate) fn settle(
             (final_with(Some(text.clone())), Note::error(text))
         }
         Err(CallError::Exhausted { message }) => (final_with(Some(message.clone())), Note::error(message)),
-        Err(CallError::Permanent { message, display }) => {
+        Err(CallError::Permanent { message, display } | CallError::Refused { message, display, .. }) => {
             (final_with(Some(message)), Note::error(format!("{title} failed permanently: {display}")))
         }
         Err(CallError::Temporary { message, display, delay }) => {

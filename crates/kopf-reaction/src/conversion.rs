@@ -1,0 +1,297 @@
+//! Conversion of custom resources between their versions: which handlers in which order, and what to answer.
+//!
+//! Each handler is a step from one version to another. Where there is no direct step, the shortest chain of
+//! steps is taken; a hub version in the middle comes out of that by itself.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use crate::{Handler, ReviewError, WebhookType, webhook_url};
+
+/// Objects to be converted, as the cluster asks for it.
+#[derive(Clone, Debug)]
+pub struct ConversionReview {
+    api_version: Value,
+    uid: Value,
+    /// The wanted `apiVersion`.
+    pub desired: String,
+    pub objects: Vec<Value>,
+}
+
+/// Why objects cannot be converted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConversionFailure {
+    /// The handlers do not lead from here to there.
+    #[error("There are no handlers to convert {kind} from {from} to {to}.")]
+    NoPath { kind: String, from: String, to: String },
+    /// An object has no version, or is of another group than asked for.
+    #[error("An object of {actual:?} cannot be converted to {desired:?}.")]
+    OtherGroup { actual: String, desired: String },
+    /// A handler has failed.
+    #[error("{handler}: {message}")]
+    Handler { handler: String, message: String },
+    /// A handler has returned something that is not an object.
+    #[error("{handler} has returned {found}, which is not an object.")]
+    NotAnObject { handler: String, found: String },
+}
+
+impl ConversionReview {
+    /// Whether it is about a conversion at all.
+    pub fn is_meant(review: &Value) -> bool {
+        review.get("kind").and_then(Value::as_str) == Some("ConversionReview")
+    }
+
+    pub fn parse(review: &Value) -> Result<Self, ReviewError> {
+        let missing = |what: &str| ReviewError::MissingData(format!("{what} missing from the conversion request."));
+        let request = review.get("request").and_then(Value::as_object).ok_or_else(|| missing("The request is"))?;
+        let desired = request.get("desiredAPIVersion").and_then(Value::as_str);
+        let objects = request.get("objects").and_then(Value::as_array);
+        Ok(Self {
+            api_version: review.get("apiVersion").cloned().unwrap_or_else(|| json!("apiextensions.k8s.io/v1")),
+            uid: request.get("uid").cloned().unwrap_or_else(|| json!("")),
+            desired: desired.ok_or_else(|| missing("The desired version is"))?.to_owned(),
+            objects: objects.ok_or_else(|| missing("The objects are"))?.clone(),
+        })
+    }
+
+    /// What the cluster is told: all the objects, or why not.
+    pub fn answer(&self, converted: Result<Vec<Value>, ConversionFailure>) -> Value {
+        let response = match converted {
+            Ok(objects) => {
+                json!({"uid": self.uid, "convertedObjects": objects, "result": {"status": "Success"}})
+            }
+            Err(failure) => {
+                json!({"uid": self.uid, "result": {"status": "Failed", "message": failure.to_string()}})
+            }
+        };
+        json!({"apiVersion": self.api_version, "kind": "ConversionReview", "response": response})
+    }
+
+    /// The group, the kind, and the versions to go from and to, for one of the objects.
+    pub fn route<'a>(&'a self, object: &'a Value) -> Result<Route<'a>, ConversionFailure> {
+        let actual = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+        let ((group, from), (desired_group, to)) = (split(actual), split(&self.desired));
+        if group != desired_group || from.is_empty() {
+            let (actual, desired) = (actual.to_owned(), self.desired.clone());
+            return Err(ConversionFailure::OtherGroup { actual, desired });
+        }
+        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+        Ok(Route { group, kind, from, to })
+    }
+}
+
+/// From where to where one object goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route<'a> {
+    pub group: &'a str,
+    pub kind: &'a str,
+    pub from: &'a str,
+    pub to: &'a str,
+}
+
+fn split(api_version: &str) -> (&str, &str) {
+    api_version.rsplit_once('/').unwrap_or(("", api_version))
+}
+
+/// The handlers to be called one after another; none if the versions are the same, None if there is no way.
+///
+/// The shortest chain; of several, the one whose steps were declared first.
+pub fn conversion_path(handlers: &[Arc<Handler>], from: &str, to: &str) -> Option<Vec<Arc<Handler>>> {
+    let steps: Vec<(&str, &str, &Arc<Handler>)> = handlers
+        .iter()
+        .filter_map(|handler| {
+            let options = handler.webhook.as_ref().filter(|options| options.webhook_type == WebhookType::Converting)?;
+            Some((options.from.as_deref()?, options.to.as_deref()?, handler))
+        })
+        .collect();
+    // By which step each version was reached first.
+    let mut reached: BTreeMap<&str, Option<(&str, &Arc<Handler>)>> = BTreeMap::from([(from, None)]);
+    let mut queue = VecDeque::from([from]);
+    while let Some(version) = queue.pop_front() {
+        if version == to {
+            break;
+        }
+        for (source, target, handler) in steps.iter().filter(|(source, ..)| *source == version) {
+            if !reached.contains_key(target) {
+                reached.insert(target, Some((source, handler)));
+                queue.push_back(target);
+            }
+        }
+    }
+    let mut path = Vec::new();
+    let mut version = to;
+    while let Some((source, handler)) = reached.get(version)? {
+        path.push(Arc::clone(handler));
+        version = source;
+    }
+    path.reverse();
+    Some(path)
+}
+
+/// One step is done: the object that it came to, with what only the cluster may decide restored.
+///
+/// Conversions may change labels and annotations, but no other metadata.
+pub fn restored(source: &Value, converted: Map<String, Value>, api_version: &str) -> Value {
+    let mut object = converted;
+    let changed = object.remove("metadata");
+    let mut metadata = source.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    if let Some(changed) = changed.as_ref().and_then(Value::as_object) {
+        for stanza in ["labels", "annotations"] {
+            match changed.get(stanza).filter(|value| !value.is_null()) {
+                Some(value) => metadata.insert(stanza.to_owned(), value.clone()),
+                None => metadata.remove(stanza),
+            };
+        }
+    }
+    let kind = source.get("kind").cloned().unwrap_or(Value::Null);
+    let mut result = Map::from_iter([("apiVersion".to_owned(), json!(api_version)), ("kind".to_owned(), kind)]);
+    result.insert("metadata".to_owned(), Value::Object(metadata));
+    result.extend(object.into_iter().filter(|(key, _)| key != "apiVersion" && key != "kind"));
+    Value::Object(result)
+}
+
+/// The patch of a CRD: by a webhook at the address, or without any conversion.
+pub fn conversion_settings(client_config: Option<&Value>, name: &str) -> Value {
+    let conversion = match client_config {
+        Some(config) => json!({
+            "strategy": "Webhook",
+            "webhook": {
+                "clientConfig": webhook_url(config, &format!("convert/{name}")),
+                "conversionReviewVersions": ["v1"],
+            },
+        }),
+        None => json!({"strategy": "None", "webhook": null}),
+    };
+    json!({"spec": {"conversion": conversion}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HandlerKind, WebhookOptions};
+    use proptest::prelude::*;
+
+    fn steps(pairs: &[(&str, &str)]) -> Vec<Arc<Handler>> {
+        let step = |(index, (from, to)): (usize, &(&str, &str))| {
+            let mut handler = Handler::new(index, &format!("{from}-{to}"), HandlerKind::Webhook);
+            let mut options = WebhookOptions::new(WebhookType::Converting);
+            options.from = Some((*from).to_owned());
+            options.to = Some((*to).to_owned());
+            handler.webhook = Some(options);
+            Arc::new(handler)
+        };
+        pairs.iter().enumerate().map(step).collect()
+    }
+
+    fn check(pairs: &[(&str, &str)], from: &str, to: &str, expected: Option<&[&str]>) {
+        let path = conversion_path(&steps(pairs), from, to);
+        let ids: Option<Vec<String>> = path.map(|path| path.iter().map(|handler| handler.id.to_string()).collect());
+        let expected = expected.map(|ids| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>());
+        assert_eq!(ids, expected, "{pairs:?} {from} {to}");
+    }
+
+    #[test]
+    fn paths() {
+        let hub = [("v1", "hub"), ("hub", "v1"), ("v2", "hub"), ("hub", "v2")];
+        check(&hub, "v1", "hub", Some(&["v1-hub"]));
+        check(&hub, "v1", "v2", Some(&["v1-hub", "hub-v2"]));
+        check(&hub, "v1", "v1", Some(&[]));
+        check(&hub, "v1", "v3", None);
+        check(&[("v1", "v2"), ("v2", "v3"), ("v1", "v3")], "v1", "v3", Some(&["v1-v3"]));
+        check(&[("v1", "a"), ("v1", "b"), ("b", "v2"), ("a", "v2")], "v1", "v2", Some(&["v1-a", "a-v2"]));
+        check(&[("v1", "v2")], "v2", "v1", None);
+        check(&[("v1", "v2"), ("v2", "v1")], "v1", "v3", None);
+        check(&[], "v1", "v1", Some(&[]));
+    }
+
+    #[test]
+    fn metadata_stays() {
+        let source = json!({
+            "apiVersion": "kopf.dev/v1", "kind": "KopfExample",
+            "metadata": {"name": "x", "uid": "u", "labels": {"a": "b"}, "annotations": {"c": "d"}},
+            "spec": {"old": 1},
+        });
+        let converted = json!({
+            "apiVersion": "nonsense", "kind": "Nonsense",
+            "metadata": {"name": "other", "labels": {"e": "f"}},
+            "spec": {"new": 1},
+        });
+        assert_eq!(
+            restored(&source, converted.as_object().unwrap().clone(), "kopf.dev/v2"),
+            json!({
+                "apiVersion": "kopf.dev/v2", "kind": "KopfExample",
+                "metadata": {"name": "x", "uid": "u", "labels": {"e": "f"}},
+                "spec": {"new": 1},
+            })
+        );
+        let without = json!({"spec": {}}).as_object().unwrap().clone();
+        assert_eq!(restored(&source, without, "kopf.dev/v2")["metadata"], source["metadata"]);
+    }
+
+    #[test]
+    fn reviews() {
+        let object = json!({"apiVersion": "kopf.dev/v1", "kind": "KopfExample"});
+        let review = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+            "request": {"uid": "u", "desiredAPIVersion": "kopf.dev/v2", "objects": [object]},
+        });
+        assert!(ConversionReview::is_meant(&review));
+        let review = ConversionReview::parse(&review).unwrap();
+        let route = Route { group: "kopf.dev", kind: "KopfExample", from: "v1", to: "v2" };
+        assert_eq!(review.route(&review.objects[0]), Ok(route));
+        assert!(review.route(&json!({"apiVersion": "other/v1"})).is_err());
+        assert!(review.route(&json!({})).is_err());
+        assert_eq!(
+            review.answer(Ok(vec![json!(1)]))["response"],
+            json!({"uid": "u", "convertedObjects": [1], "result": {"status": "Success"}})
+        );
+        let failure = ConversionFailure::NoPath { kind: "K".into(), from: "v1".into(), to: "v2".into() };
+        assert_eq!(
+            review.answer(Err(failure))["response"]["result"],
+            json!({"status": "Failed", "message": "There are no handlers to convert K from v1 to v2."})
+        );
+        for bad in [json!({}), json!({"request": 1}), json!({"request": {"objects": []}}), json!([])] {
+            assert!(ConversionReview::parse(&bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn crds() {
+        let config = json!({"url": "https://x:1", "caBundle": "Q"});
+        assert_eq!(
+            conversion_settings(Some(&config), "kopfexamples.kopf.dev")["spec"]["conversion"]["webhook"],
+            json!({
+                "clientConfig": {"url": "https://x:1/convert/kopfexamples.kopf.dev", "caBundle": "Q"},
+                "conversionReviewVersions": ["v1"],
+            })
+        );
+        assert_eq!(conversion_settings(None, "x"), json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}}));
+    }
+
+    proptest! {
+        /// A path starts where it should, ends where it should, is connected, and visits no version twice.
+        #[test]
+        fn paths_are_paths(pairs in proptest::collection::vec((0_u8..6, 0_u8..6), 0..20), from in 0_u8..6, to in 0_u8..6) {
+            let names: Vec<(String, String)> = pairs.iter().map(|(a, b)| (format!("v{a}"), format!("v{b}"))).collect();
+            let borrowed: Vec<(&str, &str)> = names.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+            let handlers = steps(&borrowed);
+            let (from, to) = (format!("v{from}"), format!("v{to}"));
+            if let Some(path) = conversion_path(&handlers, &from, &to) {
+                let mut version = from.clone();
+                let mut visited = vec![version.clone()];
+                for handler in path {
+                    let options = handler.webhook.clone().unwrap();
+                    prop_assert_eq!(options.from, Some(version));
+                    version = options.to.unwrap();
+                    prop_assert!(!visited.contains(&version));
+                    visited.push(version.clone());
+                }
+                prop_assert_eq!(version, to);
+            } else {
+                prop_assert!(!borrowed.contains(&(from.as_str(), to.as_str())));
+            }
+        }
+    }
+}
