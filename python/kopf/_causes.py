@@ -155,6 +155,20 @@ class WebhookCause(ResourceCause):
         return super()._get_kwargs() | self.extras | {'dryrun': self.dryrun}
 
 
+class ConversionCause(ResourceCause):
+    """An object of one version is to be turned into one of another version."""
+
+    def __init__(self, *, from_version: str, to_version: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.from_version = from_version
+        self.to_version = to_version
+
+    def _get_kwargs(self) -> dict[str, Any]:
+        return super()._get_kwargs() | {
+            'from_version': self.from_version, 'to_version': self.to_version,
+        }
+
+
 class CycleContext:
     """What the calls of one cycle of one object share. Made when the cycle first comes here."""
 

@@ -79,6 +79,7 @@ def declare(handler: Handler, index: int, conditions: Collection[Condition] = ()
         declaration['requires_finalizer'] = bool(handler.requires_finalizer)
     if isinstance(handler, WebhookHandler):
         declaration['reason'] = None
+        declaration['webhook'] = _webhook(handler)
     declaration['options'] = _options(handler)
     return declaration
 
@@ -100,13 +101,20 @@ def _options(handler: Handler) -> Mapping[str, Any]:
             options.update(interval=handler.interval, idle=handler.idle,
                            sharp=bool(handler.sharp))
         return options
-    if isinstance(handler, WebhookHandler):
-        return {
-            'type': str(handler.reason),
-            'operations': sorted(handler.operations) if handler.operations else None,
-            'subresource': handler.subresource,
-            'persistent': bool(handler.persistent),
-            'side_effects': bool(handler.side_effects),
-            'ignore_failures': bool(handler.ignore_failures),
-        }
     return {}
+
+
+def _webhook(handler: WebhookHandler) -> Mapping[str, Any]:
+    operations = handler.operations
+    if isinstance(operations, (set, frozenset)):
+        operations = sorted(operations)
+    return {
+        'type': str(handler.reason),
+        'operations': list(operations) if operations else None,
+        'subresource': handler.subresource,
+        'persistent': bool(handler.persistent),
+        'side_effects': bool(handler.side_effects),
+        'ignore_failures': bool(handler.ignore_failures),
+        'from': handler.from_version,
+        'to': handler.to_version,
+    }

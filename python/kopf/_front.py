@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kopf import (
+    _admission,
     _conditions,
     _declarations,
     _encoding,
@@ -28,6 +29,7 @@ from kopf import (
     _signatures,
     lifecycles,
 )
+from kopf._admission import ReviewContext
 from kopf._causes import ActivityCause, CycleContext
 from kopf._errors import ActivityError, EngineError
 from kopf._handlers import (
@@ -37,6 +39,8 @@ from kopf._handlers import (
     Handler,
     IndexingHandler,
     ResourceHandler,
+    WebhookHandler,
+    WebhookType,
 )
 from kopf._invoke import Invocation, lower_title
 from kopf._unserved import leave_out_unserved
@@ -99,6 +103,8 @@ class Front:
         self.tasks: set[asyncio.Task[None]] = set()
         self.finished: asyncio.Future[None] = loop.create_future()
         self.fatal_error: BaseException | None = None
+        self.server: str | None = None  # the address of the cluster
+        self.webhooks = _admission.Webhooks(self)
         self._on_ready = on_ready
         self._native: _native.Operator | None = None
         self._handlers: dict[int, Any] = {}
@@ -136,6 +142,9 @@ class Front:
             _native.SUB_DONE: self._on_sub_done,
             _native.READY: self._on_ready_job,
             _native.FINISHED: self._on_finished,
+            _native.ADMISSION: self._on_admission,
+            _native.SERVED: self.webhooks.on_served,
+            _native.REVIEWED: self.webhooks.on_reviewed,
         }
         self._levels = _logging.get_levels()
         self._native = _native.Operator(_encoding.encode({
@@ -230,6 +239,7 @@ class Front:
             *registry._webhooks.get_all_handlers(),
         ]
         activities: list[Handler] = [*registry._activities.get_all_handlers()]
+        _admission.verify_server(self.settings, bool(registry._webhooks.get_all_handlers()))
         _signatures.warn_about_mismatches([*activities, *handlers], self.indices)
         served = leave_out_unserved([*activities, *handlers])
         self._mirror_levels()
@@ -285,8 +295,22 @@ class Front:
             resource = self._resources[index] = _resources.Resource._from_json(data)
         return resource
 
+    @property
+    def native(self) -> _native.Operator | None:
+        return self._native
+
+    def _on_admission(self, job: Job) -> None:
+        """The webhooks are known, and may be served from now on."""
+        task = self.loop.create_task(self.webhooks.run(), name='kopf webhooks')
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
     def _on_call(self, job: Job) -> None:
         handler = self._handlers[job.handler]
+        if (review := job.review) is not None:
+            reviewed = ReviewContext.of(self, review)
+            self._invoke(Invocation(self, job, handler, reviewed.cause, reviewed), None)
+            return
         context = CycleContext.of(self, job.cycle)
         round = self._rounds.get(job.handler)
         cause = context.get_cause(handler, job.cycle, job)
@@ -337,6 +361,8 @@ class Front:
         round = self._rounds.get(index)
         if round is not None:
             return round.cause
+        if (review := job.review) is not None:
+            return ReviewContext.of(self, review).cause
         return CycleContext.of(self, job.cycle).get_cause(self._handlers[index], job.cycle)
 
     def _on_choose(self, job: Job) -> None:
@@ -389,7 +415,10 @@ class Front:
         job.answer(context.patch_json)
 
     def _on_transform(self, job: Job) -> None:
-        patch = CycleContext.of(self, job.cycle).patch
+        review = job.review
+        context = (ReviewContext.of(self, review) if review is not None
+                   else CycleContext.of(self, job.cycle))
+        patch = context.patch
         body = json.loads(job.body)
         for fn in patch.fns:
             fn(body)
@@ -431,11 +460,14 @@ class Front:
                 from kopf import _credentials
                 description = _credentials.describe(handler, result)
                 self.default_namespace = description.get('default_namespace')
+                self.server = description.get('server')
                 return _encoding.encode(description)
             if handler.activity != Activity.PROBE:
                 return None
         if isinstance(handler, IndexingHandler):
             self.indices._keep(handler.id, invocation.job.cycle.uid, result)
+            return None
+        if isinstance(handler, WebhookHandler) and handler.reason != WebhookType.CONVERTING:
             return None
         return _encoding.encode_or_blame(result, f"The result of {lower_title(handler)}")
 

@@ -45,6 +45,7 @@ class WebhookType(StringEnum):
 
     VALIDATING = 'validating'
     MUTATING = 'mutating'
+    CONVERTING = 'converting'
 
 
 class Handler:
@@ -221,7 +222,7 @@ class TimerHandler(SpawningHandler):
 
 
 class WebhookHandler(ResourceHandler):
-    """`on.validate`, `on.mutate`."""
+    """`on.validate`, `on.mutate`, `on.convert`."""
 
     kind = 'webhook'
     title = 'Webhook'
@@ -235,10 +236,14 @@ class WebhookHandler(ResourceHandler):
             persistent: bool | None = None,
             side_effects: bool | None = None,
             ignore_failures: bool | None = None,
+            from_version: str | None = None,
+            to_version: str | None = None,
             **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.reason = reason
+        self.from_version = from_version
+        self.to_version = to_version
         self.operations = operations
         self.subresource = subresource
         self.persistent = persistent

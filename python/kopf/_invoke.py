@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from kopf import _declarations, _encoding
 from kopf._context import cause_var, handler_var, invocation_var
 from kopf._errors import (
+    AdmissionError,
     HandlerChildrenRetry,
     HandlerRetriesError,
     HandlerTimeoutError,
@@ -28,6 +29,7 @@ from kopf._handlers import ChangingHandler, Handler
 from kopf._registry import ChangingRegistry
 
 if TYPE_CHECKING:
+    from kopf._admission import ReviewContext
     from kopf._causes import Cause, CycleContext
     from kopf._front import Front
     from kopf._native import Job
@@ -42,7 +44,7 @@ class Invocation:
             job: Job,
             handler: Handler,
             cause: Cause,
-            context: CycleContext | None,
+            context: CycleContext | ReviewContext | None,
     ) -> None:
         self.front = front
         # Given up with the answer: contexts of tasks may live longer than the job should.
@@ -194,7 +196,7 @@ class Invocation:
         except Exception as error:
             self.fail(error)
         else:
-            self._release_job().answer_call(encoded, patch, transformations)
+            self._release_job().answer_call(encoded, patch, transformations, *self._get_warnings())
 
     def fail(self, error: BaseException) -> None:
         """The function has raised an error."""
@@ -207,8 +209,18 @@ class Invocation:
         self._release_job().fail_call(
             get_error_kind(error), str(error), str(error) or repr(error),
             getattr(error, 'delay', None) if isinstance(error, TemporaryError) else None,
-            error, patch, transformations,
+            error, patch, transformations, *self._get_warnings(error),
         )
+
+    def _get_warnings(self, error: BaseException | None = None) -> tuple[Any, ...]:
+        """What only the answers to reviews have: warnings, and the code of an error."""
+        warnings = getattr(self.context, 'warnings', None)
+        if warnings is None:
+            return ()
+        code = getattr(error, 'code', None) if isinstance(error, AdmissionError) else None
+        code = code if isinstance(code, int) and 0 < code < 1000 else None
+        texts = [str(warning) for warning in warnings]
+        return (texts,) if error is None else (texts, code)
 
     def _get_patch(self) -> tuple[str | None, bool]:
         if self.context is None or not self.context.patch:
@@ -247,6 +259,8 @@ def get_error_kind(error: BaseException) -> str:
         return 'timeout'
     if isinstance(error, HandlerRetriesError):
         return 'retries'
+    if isinstance(error, AdmissionError):
+        return 'admission'
     if isinstance(error, PermanentError):
         return 'permanent'
     if isinstance(error, Exception):

@@ -23,6 +23,9 @@ UNINDEX: Final[int]    # nothing: the indices `ids` have nothing of the object `
 SUB_DONE: Final[int]   # nothing: sub-handlers asked for by `Job.execute` made their round
 READY: Final[int]      # nothing: the operator is up (set the ready flag)
 FINISHED: Final[int]   # nothing: the last job; `message` is an error or None
+ADMISSION: Final[int]  # nothing: webhooks may be served from now on
+SERVED: Final[int]     # nothing: the server `number` is found at `content`, or has failed with `message`
+REVIEWED: Final[int]   # nothing: `content` is the answer to the review with `token`
 
 class Cycle:
     """One handling cycle of one object: what all calls in it share."""
@@ -37,6 +40,18 @@ class Cycle:
     context: Any                  # free for the front: views, patch, logger of this cycle; None at first
     memory: Any                   # free for the front, kept as long as the object: memo; None at first
 
+class Review:
+    """One object under review by webhooks: what all calls for it share."""
+    resource: int                 # index of `Operator.resource()`
+    body: bytes                   # JSON of the object in question
+    old: bytes | None             # JSON of the object before, if there was one
+    new: bytes | None             # JSON of the object after, if there will be one
+    diff: bytes                   # JSON list of [op, [field...], old, new]
+    facts: bytes                  # JSON of {operation, subresource, dryrun, userinfo, headers, sslpeer},
+                                  # or of {from_version, to_version} of conversions
+    context: Any                  # free for the front; None at first
+    memory: Any                   # free for the front, kept as long as the object: memo; None at first
+
 class Job:
     kind: int
     message: str | None
@@ -49,6 +64,9 @@ class Job:
     handlers: Sequence[int]       # CHOOSE
     state: str | None             # CHOOSE: JSON {handler id: {"retries": n, "started": iso, "success": bool, "failure": bool}}
     activity: str | None          # ACTIVITY, LOGIN
+    review: Review | None         # CALL, FILTERS, TRANSFORM of webhooks: then there is no cycle
+    number: int                   # SERVED
+    content: str | None           # SERVED, REVIEWED: JSON
     cycle: Cycle                  # CALL, FILTERS, CHOOSE, STORAGE_*, TRANSFORM
     retry: int                    # ACTIVITY, CALL
     started: float                # ACTIVITY, CALL: POSIX time
@@ -75,16 +93,19 @@ class Job:
         result: str | None,       # JSON of the result, None for no result
         patch: str | None,        # JSON of the cycle's patch, None if empty
         transformations: bool,    # whether patch.fns is not empty
+        warnings: Sequence[str] = ...,  # of webhooks
     ) -> None: ...
     def fail_call(
         self,
-        kind: str,                # 'temporary', 'permanent', 'timeout', 'retries', 'children', 'arbitrary', 'cancelled'
+        kind: str,                # 'temporary', 'permanent', 'admission', 'timeout', 'retries', 'children', 'arbitrary', 'cancelled'
         message: str,             # str(error)
         display: str,             # str(error) or repr(error)
         delay: float | None,      # temporary & children
         error: BaseException,     # kept for the traceback in the log
         patch: str | None,
         transformations: bool,
+        warnings: Sequence[str] = ...,  # of webhooks
+        code: int | None = ...,         # 'admission'
     ) -> None: ...
     def execute(self, handlers: str, lifecycle: str | None, token: Any, /) -> None:
         """CALL: run a round of sub-handlers (JSON declarations); `SUB_DONE` with the token follows."""
@@ -100,6 +121,13 @@ class Operator:
     def set_levels(self, levels: str, /) -> None: ...
     def post_event(self, event: str, backoffs: Sequence[float], /) -> bool:
         """Queue a Kubernetes Event (JSON body with metadata.namespace); False if the queue is full."""
+    def announce_webhooks(self, client_config: str, /) -> bool:
+        """Tell where the cluster finds the webhooks (JSON); False if there is no admission yet."""
+    def serve_webhooks(self, number: int, options: str, /) -> bool:
+        """Start the engine's server of webhooks; `SERVED` follows with each address."""
+    def stop_webhooks(self, number: int, /) -> None: ...
+    def review(self, token: Any, review: str, /) -> bool:
+        """Answer a review (JSON {request, webhook, headers, sslpeer}); `REVIEWED` with the token follows."""
     def resource(self, index: int, /) -> str:
         """JSON: {group, version, plural, kind, singular, shortcuts, categories, subresources, namespaced, preferred, verbs}"""
 
@@ -124,3 +152,7 @@ def command_line(arguments: Sequence[str], /) -> int:
 # Pure helpers of the engine, for storages and structures on this side.
 def storage_keys(prefix: str, key: str, v1: bool, /) -> list[str]: ...
 def diff(old: str, new: str, /) -> str: ...
+def self_signed(names: Sequence[str], /) -> tuple[str, str]:
+    """A self-signed certificate for the names, and its key, both in PEM."""
+def describe_certificate(der: bytes, /) -> str:
+    """JSON of what Python's `ssl` tells about a certificate; lists instead of tuples."""

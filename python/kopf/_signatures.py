@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from kopf._handlers import Handler
+from kopf._handlers import Handler, WebhookType
 
 logger = logging.getLogger('kopf')
 
@@ -29,6 +29,7 @@ _KWARGS = {
     'webhook': _RESOURCE | {
         'dryrun', 'headers', 'sslpeer', 'userinfo', 'warnings', 'operation', 'subresource',
         'old', 'new', 'diff'},
+    'converting': _RESOURCE | {'from_version', 'to_version'},
 }
 
 
@@ -38,7 +39,10 @@ def warn_about_mismatches(handlers: Iterable[Handler], indices: Collection[str])
     for handler in handlers:
         if (id(handler.fn), handler.kind) not in seen:
             seen.add((id(handler.fn), handler.kind))
-            problem = find_mismatch(handler.fn, _KWARGS[handler.kind] | set(indices))
+            kind = handler.kind
+            if getattr(handler, 'reason', None) == WebhookType.CONVERTING:
+                kind = 'converting'
+            problem = find_mismatch(handler.fn, _KWARGS[kind] | set(indices))
             if problem is not None:
                 logger.warning(f"{handler} will fail when called: {_locate(handler.fn)} {problem}")
 

@@ -8,7 +8,7 @@ from kopf._handlers import Activity, ActivityHandler, Handler
 
 logger = logging.getLogger('kopf')
 
-_UNSERVED_KINDS = frozenset({'daemon', 'timer', 'spawning', 'webhook'})
+_UNSERVED_KINDS = frozenset({'daemon', 'timer', 'spawning'})
 
 
 def leave_out_unserved(handlers: Iterable[Handler], *, warn: bool = True) -> list[Handler]:
@@ -20,6 +20,6 @@ def leave_out_unserved(handlers: Iterable[Handler], *, warn: bool = True) -> lis
         (unserved if probe or handler.kind in _UNSERVED_KINDS else served).append(handler)
     if unserved and warn:
         names = ', '.join(sorted({str(handler).lower() for handler in unserved}))
-        logger.warning(f"Daemons, timers, webhooks and probes are not served yet. "
+        logger.warning(f"Daemons, timers and probes are not served yet. "
                        f"These handlers are not called: {names}")
     return served

@@ -359,6 +359,40 @@ def mutate(
     return _webhook(locals(), WebhookType.MUTATING)
 
 
+def convert(
+        arg1: ResourceArg = None,
+        arg2: NameArg = None,
+        /,
+        *,
+        from_: str,
+        to: str,
+        group: str | None = None,
+        kind: str | None = None,
+        plural: str | None = None,
+        singular: str | None = None,
+        shortcut: str | None = None,
+        id: str | None = None,
+        param: Any | None = None,
+        persistent: bool | None = None,
+        registry: OperatorRegistry | None = None,
+        concurrency: int | None = None,
+) -> Callable[[_Fn], _Fn]:
+    """Call the function to turn custom resources of one version into those of another one.
+
+    The function either returns the whole new object, or changes the old one by its `patch`. Where
+    there is no function for two versions, the shortest chain of functions is called.
+    """
+    if not from_ or not to or from_ == to:
+        raise ValueError(f"A conversion is from one version to another one, "
+                         f"not from {from_!r} to {to!r}.")
+    params = {
+        **locals(), 'arg3': None, 'version': None, 'category': None, 'operation': None,
+        'operations': None, 'subresource': None, 'side_effects': None, 'ignore_failures': None,
+        'labels': None, 'annotations': None, 'when': None, 'field': None, 'value': None,
+    }
+    return _webhook(params, WebhookType.CONVERTING, from_version=from_, to_version=to)
+
+
 def index(
         arg1: ResourceArg = None,
         arg2: NameArg = None,
@@ -607,7 +641,11 @@ def _changing(params: Mapping[str, Any], **specific: Any) -> Callable[[_Fn], _Fn
     )
 
 
-def _webhook(params: Mapping[str, Any], type: WebhookType) -> Callable[[_Fn], _Fn]:
+def _webhook(
+        params: Mapping[str, Any],
+        type: WebhookType,
+        **specific: Any,
+) -> Callable[[_Fn], _Fn]:
     operations = params['operations']
     if params['operation'] is not None:
         import warnings
@@ -620,6 +658,7 @@ def _webhook(params: Mapping[str, Any], type: WebhookType) -> Callable[[_Fn], _F
         params, WebhookHandler, '_webhooks', reason=type, operations=operations,
         **{name: params[name] for name in (
             'subresource', 'persistent', 'side_effects', 'ignore_failures')},
+        **specific,
     )
 
 

@@ -12,7 +12,8 @@ import types
 from typing import Any
 
 KINDS = ('LOG', 'ACTIVITY', 'CONFIGURE', 'LOGIN', 'CALL', 'FILTERS', 'CHOOSE', 'STORAGE_READ',
-         'STORAGE_WRITE', 'TRANSFORM', 'UNINDEX', 'SUB_DONE', 'READY', 'FINISHED')
+         'STORAGE_WRITE', 'TRANSFORM', 'UNINDEX', 'SUB_DONE', 'READY', 'FINISHED',
+         'ADMISSION', 'SERVED', 'REVIEWED')
 
 RESOURCE = {
     'group': 'kopf.dev', 'version': 'v1', 'plural': 'kopfexamples', 'kind': 'KopfExample',
@@ -54,6 +55,9 @@ class Job:
         self.state = fields.get('state')
         self.activity = fields.get('activity')
         self.cycle = fields.get('cycle')
+        self.review = fields.get('review')
+        self.number = fields.get('number', 0)
+        self.content = fields.get('content')
         self.retry = fields.get('retry', 0)
         self.started = fields.get('started', 1600000000.0)
         self.runtime = fields.get('runtime', 0.0)

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kopf_reaction::{Resource, revise};
+use kopf_reaction::{Resource, passively_matched, revise};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -173,7 +173,7 @@ impl Discovery {
     }
 
     fn observe_definitions(&mut self, streams: &mut JoinSet<()>) -> Option<mpsc::Receiver<StreamItem>> {
-        if !self.observing || self.wants_no_resources() {
+        if !self.observing || self.wanted.is_empty() {
             self.view.definitions_sight.see();
             return None;
         }
@@ -227,7 +227,7 @@ impl Discovery {
 
     async fn scan_until_done(&mut self) {
         let mut pause = SHORTEST_RESCAN_PAUSE;
-        while !self.wants_no_resources() {
+        while !self.wanted.is_empty() {
             let Err(error) = self.scan().await else { break };
             self.log.error(TARGET, format!("Cannot scan the resources of the cluster, will try again: {error}"));
             self.clock.sleep(pause).await;
@@ -350,13 +350,9 @@ impl Discovery {
         self.wanted.namespaces.iter().filter_map(NamespacePattern::exact_name).map(Arc::from).collect()
     }
 
-    fn wants_no_resources(&self) -> bool {
-        self.wanted.selectors.is_empty() && self.wanted.groups.is_empty()
-    }
-
     /// The groups to be looked into; None if a selector names no group, so that it could be any.
     fn wanted_groups(&self) -> Option<BTreeSet<String>> {
-        let named = self.wanted.selectors.iter().map(|served| served.selector.group.clone());
+        let named = self.wanted.all_selectors().map(|selector| selector.group.clone());
         named.chain(self.wanted.groups.iter().cloned().map(Some)).collect()
     }
 
@@ -420,18 +416,23 @@ impl Discovery {
         }
         let known: Vec<Arc<Resource>> = self.view.scanned.values().flatten().cloned().collect();
         let mut answers: HashSet<(usize, Arc<Resource>)> = HashSet::new();
-        for (index, served) in self.wanted.selectors.iter().enumerate() {
-            if !served.selector.needs_callback() {
+        for (index, selector) in self.wanted.all_selectors().enumerate() {
+            if !selector.needs_callback() {
                 continue;
             }
-            for resource in known.iter().filter(|resource| served.selector.check(resource)) {
+            for resource in known.iter().filter(|resource| selector.check(resource)) {
                 if self.judge.resource(index, Arc::clone(resource)).await {
                     answers.insert((index, Arc::clone(resource)));
                 }
             }
         }
-        let revision = revise(&self.wanted.selectors, &known, &|index, resource| {
+        let answer = |index: usize, resource: &Resource| {
             answers.iter().any(|(answered, one)| *answered == index && **one == *resource)
+        };
+        let revision = revise(&self.wanted.selectors, &known, &answer);
+        let offset = self.wanted.selectors.len();
+        let passive = passively_matched(&self.wanted.passive, &known, &|index, resource| {
+            answer(offset + index, resource)
         });
         self.view.spoken.speak(&self.wanted.selectors, &revision, &self.log);
         let namespaces = if self.wanted.clusterwide {
@@ -440,7 +441,7 @@ impl Discovery {
             self.view.namespaces.served().cloned().map(Some).collect()
         };
         let insight =
-            Insight { ready: true, resources: revision.served, namespaces, known, matching: revision.matching };
+            Insight { ready: true, resources: revision.served, namespaces, known, matching: revision.matching, passive };
         self.publisher.send_if_modified(|published| {
             // By their texts, since resources with the same name count as equal whatever they can.
             let changed = format!("{published:?}") != format!("{insight:?}");

@@ -16,6 +16,7 @@ use kopf_reaction::{
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::admission::{Admission, WebhookCall, WebhookContext, WebhookReply};
 use crate::{ConnectionInfo, FrontError, Poster, Settings, Sink, Vault};
 
 /// What the engine asks of a front. The log records go to the front, too.
@@ -69,6 +70,37 @@ pub trait Front: Sink {
     /// What they return is kept by the front under their ids and the object's uid, each time instead of what was
     /// there before; nothing returned means nothing changed.
     fn unindex(&self, uid: &Arc<str>, ids: &[Arc<str>]);
+
+    /// Calls one handler of a webhook.
+    fn call_webhook(&self, call: WebhookCall) -> BoxFuture<'static, WebhookReply> {
+        drop(call);
+        Box::pin(async { WebhookReply::abandoned() })
+    }
+
+    /// Evaluates the callbacks of the filters of webhooks, in the order of the questions.
+    fn filter_webhook(
+        &self,
+        context: Arc<WebhookContext>,
+        questions: Vec<FilterQuestion>,
+    ) -> BoxFuture<'static, Result<Vec<bool>, FrontFailure>> {
+        drop((context, questions));
+        Box::pin(async { Err(FrontFailure::new("there are no callbacks")) })
+    }
+
+    /// Applies the user's transformations of an object under review to a body.
+    fn transform_webhook(
+        &self,
+        context: Arc<WebhookContext>,
+        body: Body,
+    ) -> BoxFuture<'static, Result<Value, FrontFailure>> {
+        drop(context);
+        Box::pin(async move { Ok(body.value().clone()) })
+    }
+
+    /// There are webhooks, and the resources are known: whatever receives their requests may start now.
+    fn admission(&self, admission: Admission) {
+        drop(admission);
+    }
 
     /// The operator has logged in.
     fn connected(&self, services: Services) {

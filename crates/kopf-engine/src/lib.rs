@@ -18,6 +18,7 @@ mod indexes;
 mod invoke;
 mod apply;
 mod activities;
+mod admission;
 mod credentials;
 mod client;
 mod schema;
@@ -26,6 +27,10 @@ mod log;
 mod clock;
 
 pub use activities::ActivityError;
+pub use admission::{
+    Admission, ClientCertificates, Review, ServerError, ServerOptions, WebhookCall, WebhookContext, WebhookReply,
+    describe_certificate, self_signed,
+};
 pub use client::{Api, ApiError, PatchKind, Refusal};
 pub use clock::{Clock, TimeShift, seconds};
 pub use credentials::{ConnectionInfo, CredentialsError, Login, LoginError, Session, Vault};
@@ -41,7 +46,7 @@ pub use peering::PeeringCommand;
 pub use posting::{EventDraft, EventSource, Poster, PosterWorkers};
 pub use schema::{Placement, SchemaBook, placement};
 pub use settings::{
-    ExecutionSettings, NetworkingSettings, PeeringSettings, PersistenceSettings, PostingSettings, QueueingSettings,
+    AdmissionSettings, ExecutionSettings, NetworkingSettings, PeeringSettings, PersistenceSettings, PostingSettings, QueueingSettings,
     ScanningSettings, SelectorSetting, Settings, WatchingSettings,
 };
 pub use stop::Stop;

@@ -11,8 +11,11 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use kopf_reaction::{Activity, Handler, HandlerKind, ReactionSettings, Resource, ServedSelector};
 use regex_lite::Regex;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::admission::Admission;
+use crate::admission::managed::{Managed, Managing};
 use crate::activities::{ActivityError, run_activity, target_of};
 use crate::invoke::{Configuration, Front, FrontFailure, Services, connection_of};
 use crate::pause::Pauses;
@@ -21,13 +24,17 @@ use crate::queue::Queue;
 use crate::react::{Gates, Reactor};
 use crate::serving::Serving;
 use crate::{
-    Api, Clock, ConnectionInfo, Discovery, Judge, Log, Login, NamespacePattern, Poster, Sink, Stop, Vault, Wanted,
+    Api, Clock, ConnectionInfo, Discovery, Insight, Judge, Log, Login, NamespacePattern, Poster, Settings, Sink, Stop,
+    Vault, Wanted,
 };
 
 const TARGET: &str = "kopf.engine.operator";
 
 /// How long events may be posted after everything else has stopped.
 const POSTING_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long the emptying of the managed configurations may take.
+const CLEANING_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The delay after errors in activities that come before the settings are known.
 const ACTIVITY_BACKOFF_SECONDS: f64 = 60.0;
@@ -132,18 +139,20 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
     front.connected(Services { poster, vault });
 
     let handlers: Arc<[Arc<Handler>]> = served_handlers(&configuration).into();
+    let webhooks = webhook_handlers(&configuration);
     let expressions = options.namespace_expressions.iter().map(|expression| whole_name(expression));
     let expressions = expressions.collect::<Result<Vec<Regex>, _>>()?;
     let globs = options.namespaces.iter().cloned().map(NamespacePattern::Globs);
     let wanted = Wanted {
         selectors: handlers.iter().map(|handler| served_selector(handler)).collect(),
+        passive: webhooks.iter().map(|handler| handler.selector.clone().unwrap_or_default()).collect(),
         namespaces: expressions.iter().map(|_| NamespacePattern::Callback).chain(globs).collect(),
         groups: Peering::groups(settings),
         clusterwide: options.clusterwide,
     };
     let judge = Arc::new(FrontJudge {
         front: Arc::clone(front),
-        handlers: Arc::clone(&handlers),
+        handlers: handlers.iter().chain(&webhooks).cloned().collect(),
         expressions,
         log: log.clone(),
     });
@@ -184,12 +193,17 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
     });
     let queue = Queue::new(reactor, settings.queueing.worker_limit, clock.clone(), log.clone());
     let _guard = KilledOnDrop(queue.clone());
+    let managing =
+        start_admission(activities, webhooks, &settings, &api, insights.clone(), queue.clone(), &mut tasks);
     let mut serving =
         Serving::new(api, Arc::clone(&settings), clock.clone(), log.clone(), queue.clone(), handlers, pauses);
     tokio::select! {
         biased;
         _ = stop.requested() => {}
         () = serving.follow(insights, || front.ready()) => {}
+    }
+    if let Some(managing) = managing {
+        managing.finish(clock, CLEANING_PATIENCE).await;
     }
     drop(serving);
     tasks.abort_all();
@@ -227,6 +241,44 @@ fn served_handlers(configuration: &Configuration) -> Vec<Arc<Handler>> {
         matches!(handler.kind, HandlerKind::Watching | HandlerKind::Changing | HandlerKind::Indexing)
     };
     configuration.handlers.iter().filter(served).cloned().collect()
+}
+
+/// The handlers of webhooks.
+fn webhook_handlers(configuration: &Configuration) -> Vec<Arc<Handler>> {
+    let handlers = configuration.handlers.iter().filter(|handler| handler.kind == HandlerKind::Webhook);
+    handlers.filter(|handler| handler.webhook.is_some()).cloned().collect()
+}
+
+/// Lets the front receive requests of the cluster as soon as the resources are known; keeps the configurations.
+fn start_admission(
+    activities: &Activities,
+    handlers: Vec<Arc<Handler>>,
+    settings: &Settings,
+    api: &Api,
+    insights: watch::Receiver<Arc<Insight>>,
+    queue: Queue,
+    tasks: &mut JoinSet<()>,
+) -> Option<Managing> {
+    let Activities { front, clock, log, .. } = activities;
+    let memos = Box::new(move |uid: &str| queue.memo_of(uid));
+    let (front, clock, log) = (Arc::clone(front), clock.clone(), log.clone());
+    let admission =
+        Admission::new(Arc::clone(&front), clock.clone(), log.clone(), handlers.clone(), insights.clone(), memos);
+    let managing = settings.admission.managed.clone().map(|name| {
+        let (client_configs, insights) = (admission.client_configs(), insights.clone());
+        let state = Default::default();
+        let (api, handlers) = (api.clone(), handlers.clone());
+        Managing::start(Managed { api, clock, log, name, handlers, insights, client_configs, state })
+    });
+    if !handlers.is_empty() {
+        let mut insights = insights;
+        tasks.spawn(async move {
+            if insights.wait_for(|insight| insight.ready).await.is_ok() {
+                front.admission(admission);
+            }
+        });
+    }
+    managing
 }
 
 fn served_selector(handler: &Handler) -> ServedSelector {

@@ -20,6 +20,7 @@ use kopf_reaction::EventType;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
+use crate::invoke::FrontSlot;
 use crate::memory::{ObjectMemory, version_number};
 use crate::react::{After, Reactor, ServedKind, Turn};
 use crate::{Clock, Level, Log};
@@ -283,6 +284,16 @@ impl Queue {
         self.kill();
     }
 
+    /// The memo of an object, if the object is known.
+    pub fn memo_of(&self, uid: &str) -> Option<Arc<FrontSlot>> {
+        let mut state = self.inner.state();
+        let entry = state.kinds.values_mut().find_map(|objects| objects.entries.get_mut(uid))?;
+        match &mut entry.memory {
+            Some(memory) => Some(Arc::clone(memory.front.get_or_insert_default())),
+            None => entry.memo.clone(),
+        }
+    }
+
     /// Ends everything at once, wherever it is.
     pub fn kill(&self) {
         self.inner.killed.send_replace(true);
@@ -357,6 +368,7 @@ impl Queue {
             return gone(memory);
         }
         entry.memory = Some(memory);
+        entry.memo = None;
         entry.phase = Phase::Idle;
         match after {
             After::Rest | After::Forget => (entry.held, entry.timer) = (None, None),
@@ -458,7 +470,8 @@ impl State {
             entry.timer = None;
             entry.held = None;
         }
-        let memory = entry.memory.take()?;
+        let mut memory = entry.memory.take()?;
+        entry.memo = Some(Arc::clone(memory.front.get_or_insert_default()));
         entry.phase = Phase::Running;
         Some((Arc::clone(&objects.kind), memory, turn))
     }

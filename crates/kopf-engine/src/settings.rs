@@ -17,6 +17,7 @@ pub struct Settings {
     pub watching: WatchingSettings,
     pub queueing: QueueingSettings,
     pub scanning: ScanningSettings,
+    pub admission: AdmissionSettings,
     pub execution: ExecutionSettings,
     pub networking: NetworkingSettings,
     pub persistence: PersistenceSettings,
@@ -107,6 +108,14 @@ pub struct QueueingSettings {
 pub struct ScanningSettings {
     /// Do not watch CRDs and namespaces: take what is there at the start.
     pub disabled: bool,
+}
+
+/// How webhooks are configured in the cluster.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct AdmissionSettings {
+    /// The name of the configurations that the operator keeps up to date; None leaves them to the user.
+    pub managed: Option<String>,
 }
 
 /// How handlers are executed.

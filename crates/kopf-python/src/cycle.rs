@@ -36,12 +36,12 @@ fn held(slot: &kopf_engine::FrontSlot) -> Option<&Held> {
     slot.get_or_init(|| Box::new(Held(Mutex::new(None)))).downcast_ref::<Held>()
 }
 
-fn read(slot: &kopf_engine::FrontSlot, python: Python<'_>) -> Option<Py<PyAny>> {
+pub(crate) fn read(slot: &kopf_engine::FrontSlot, python: Python<'_>) -> Option<Py<PyAny>> {
     let object = held(slot)?.0.lock().unwrap_or_else(PoisonError::into_inner);
     object.as_ref().map(|object| object.clone_ref(python))
 }
 
-fn write(slot: &kopf_engine::FrontSlot, value: Option<Py<PyAny>>) {
+pub(crate) fn write(slot: &kopf_engine::FrontSlot, value: Option<Py<PyAny>>) {
     if let Some(held) = held(slot) {
         *held.0.lock().unwrap_or_else(PoisonError::into_inner) = value;
     }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use futures::future::BoxFuture;
 use kopf_engine::{
-    ActivityCall, CallReply, Configuration, CycleContext, Front, FrontFailure, HandlerCall, Level, Record, Services,
-    Sink, StorageContent, StorageQuestion,
+    ActivityCall, Admission, CallReply, Configuration, CycleContext, Front, FrontFailure, HandlerCall, Level, Record,
+    Services, Sink, StorageContent, StorageQuestion, WebhookCall, WebhookContext, WebhookReply,
 };
 use kopf_object::Body;
 use kopf_reaction::{CallError, FilterQuestion, Handler, HandlerState, Resource, StorageOperation};
@@ -16,17 +16,19 @@ use tokio::sync::oneshot;
 use crate::failures::unanswered;
 use crate::job::{ReplyTo, Work};
 use crate::mailbox::Mailbox;
+use crate::webhooks::Webhooks;
 
 pub(crate) struct PythonFront {
     mailbox: Arc<Mailbox>,
     /// The effective levels of Python's loggers, by their names.
     levels: RwLock<HashMap<String, i32>>,
     pub services: OnceLock<Services>,
+    pub webhooks: Webhooks,
 }
 
 impl PythonFront {
     pub fn new(mailbox: Arc<Mailbox>, levels: HashMap<String, i32>) -> Self {
-        Self { mailbox, levels: RwLock::new(levels), services: OnceLock::new() }
+        Self { mailbox, levels: RwLock::new(levels), services: OnceLock::new(), webhooks: Webhooks::default() }
     }
 
     pub fn set_levels(&self, levels: HashMap<String, i32>) {
@@ -121,6 +123,31 @@ impl Front for PythonFront {
 
     fn unindex(&self, uid: &Arc<str>, ids: &[Arc<str>]) {
         self.mailbox.put(Work::Unindex { uid: Arc::clone(uid), ids: ids.to_vec() });
+    }
+
+    fn call_webhook(&self, call: WebhookCall) -> BoxFuture<'static, WebhookReply> {
+        self.ask(|reply| Work::Webhook(call, reply), WebhookReply::abandoned)
+    }
+
+    fn filter_webhook(
+        &self,
+        context: Arc<WebhookContext>,
+        questions: Vec<FilterQuestion>,
+    ) -> BoxFuture<'static, Result<Vec<bool>, FrontFailure>> {
+        self.ask(|reply| Work::WebhookFilters(context, questions, reply), || Err(unanswered()))
+    }
+
+    fn transform_webhook(
+        &self,
+        context: Arc<WebhookContext>,
+        body: Body,
+    ) -> BoxFuture<'static, Result<Value, FrontFailure>> {
+        self.ask(|reply| Work::WebhookTransform(context, body, reply), || Err(unanswered()))
+    }
+
+    fn admission(&self, admission: Admission) {
+        self.webhooks.set(admission);
+        self.mailbox.put(Work::Admission);
     }
 
     fn connected(&self, services: Services) {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kopf_engine::{
     ActivityCall, CallReply, Configuration, FrontFailure, HandlerCall, Record, StorageContent, StorageQuestion,
+    WebhookCall, WebhookContext, WebhookReply,
 };
 use kopf_engine::{Children, CycleContext};
 use kopf_object::Body;
@@ -19,6 +20,7 @@ use tokio::sync::oneshot;
 use crate::cycle::{Cycle, Resources, json_bytes};
 use crate::failures::{failure, invalid_json, keep, misuse, raised};
 use crate::mailbox::Mailbox;
+use crate::review::Review;
 
 /// The kinds of jobs, as the front knows them.
 pub(crate) const KINDS: &[(&str, u8)] = &[
@@ -36,6 +38,9 @@ pub(crate) const KINDS: &[(&str, u8)] = &[
     ("SUB_DONE", 11),
     ("READY", 12),
     ("FINISHED", 13),
+    ("ADMISSION", 14),
+    ("SERVED", 15),
+    ("REVIEWED", 16),
 ];
 
 /// Where the answer of type `T` goes.
@@ -66,6 +71,21 @@ pub(crate) enum Work {
         token: Py<PyAny>,
         done: bool,
         delay: Option<f64>,
+    },
+    Webhook(WebhookCall, ReplyTo<WebhookReply>),
+    WebhookFilters(Arc<WebhookContext>, Vec<FilterQuestion>, ReplyTo<Result<Vec<bool>, FrontFailure>>),
+    WebhookTransform(Arc<WebhookContext>, Body, ReplyTo<Result<Value, FrontFailure>>),
+    /// Webhooks may be served from now on.
+    Admission,
+    /// The engine's server is found there, or has failed.
+    Served {
+        number: u64,
+        outcome: Result<Value, String>,
+    },
+    /// The answer to a request that the front has received.
+    Reviewed {
+        token: Py<PyAny>,
+        outcome: Value,
     },
     Ready,
     Finished(Option<String>),
@@ -98,11 +118,23 @@ impl Job {
         }
     }
 
-    fn call_reply(&self) -> PyResult<&ReplyTo<CallReply>> {
+    fn reply(&self, call: CallReply, warnings: Vec<String>) -> PyResult<()> {
         match &self.work {
-            Work::Call(_, reply) | Work::Activity(_, reply) => Ok(reply),
-            _ => Err(misuse("only calls of handlers are answered so")),
+            Work::Call(_, reply) | Work::Activity(_, reply) => send(reply, call),
+            Work::Webhook(_, reply) => send(reply, WebhookReply { call, warnings }),
+            _ => return Err(misuse("only calls of handlers are answered so")),
         }
+        Ok(())
+    }
+
+    /// There will be no answer.
+    fn give_up(&self) -> PyResult<()> {
+        match &self.work {
+            Work::Call(_, reply) | Work::Activity(_, reply) => forget(reply),
+            Work::Webhook(_, reply) => forget(reply),
+            _ => return Err(misuse("only calls of handlers are given up")),
+        }
+        Ok(())
     }
 }
 
@@ -114,16 +146,19 @@ impl Job {
             Work::Log(_) => 0,
             Work::Activity(..) => 1,
             Work::Configure(_) => 2,
-            Work::Call(..) => 4,
-            Work::Filters(..) | Work::Select(..) => 5,
+            Work::Call(..) | Work::Webhook(..) => 4,
+            Work::Filters(..) | Work::Select(..) | Work::WebhookFilters(..) => 5,
             Work::Choose(..) => 6,
             Work::StorageRead(..) => 7,
             Work::StorageWrite(..) => 8,
-            Work::Transform(..) => 9,
+            Work::Transform(..) | Work::WebhookTransform(..) => 9,
             Work::Unindex { .. } => 10,
             Work::ChildrenDone { .. } => 11,
             Work::Ready => 12,
             Work::Finished(_) => 13,
+            Work::Admission => 14,
+            Work::Served { .. } => 15,
+            Work::Reviewed { .. } => 16,
         }
     }
 
@@ -132,6 +167,7 @@ impl Job {
         match &self.work {
             Work::Log(record) => Some(&record.message),
             Work::Finished(message) => message.as_deref(),
+            Work::Served { outcome: Err(message), .. } => Some(message),
             _ => None,
         }
     }
@@ -168,6 +204,7 @@ impl Job {
         match &self.work {
             Work::Activity(call, _) => call.handler.index,
             Work::Call(call, _) => call.handler.index,
+            Work::Webhook(call, _) => call.handler.index,
             Work::Select(handler, ..) => *handler,
             _ => 0,
         }
@@ -224,6 +261,7 @@ impl Job {
         match &self.work {
             Work::Activity(call, _) => call.started.as_microsecond() as f64 / 1e6,
             Work::Call(call, _) => call.started.as_microsecond() as f64 / 1e6,
+            Work::Webhook(call, _) => call.started.as_microsecond() as f64 / 1e6,
             _ => 0.0,
         }
     }
@@ -263,7 +301,7 @@ impl Job {
     #[getter]
     fn questions<'py>(&self, python: Python<'py>) -> Vec<(usize, String, Option<Bound<'py, PyBytes>>)> {
         match &self.work {
-            Work::Filters(_, questions, _) => questions
+            Work::Filters(_, questions, _) | Work::WebhookFilters(_, questions, _) => questions
                 .iter()
                 .map(|question| {
                     (question.handler, slot_name(&question.slot), json_bytes(python, question.value.as_ref()))
@@ -296,7 +334,7 @@ impl Job {
 
     #[getter]
     fn body<'py>(&self, python: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        let Work::Transform(_, body, _) = &self.work else { return None };
+        let (Work::Transform(_, body, _) | Work::WebhookTransform(_, body, _)) = &self.work else { return None };
         Some(PyBytes::new(python, body.raw()))
     }
 
@@ -313,7 +351,38 @@ impl Job {
 
     #[getter]
     fn token(&self, python: Python<'_>) -> Option<Py<PyAny>> {
-        if let Work::ChildrenDone { token, .. } = &self.work { Some(token.clone_ref(python)) } else { None }
+        match &self.work {
+            Work::ChildrenDone { token, .. } | Work::Reviewed { token, .. } => Some(token.clone_ref(python)),
+            _ => None,
+        }
+    }
+
+    /// The number of the server that it is about.
+    #[getter]
+    fn number(&self) -> u64 {
+        if let Work::Served { number, .. } = &self.work { *number } else { 0 }
+    }
+
+    /// The address of the server, or the answer to a review.
+    #[getter]
+    fn content(&self) -> Option<String> {
+        match &self.work {
+            Work::Served { outcome: Ok(content), .. } | Work::Reviewed { outcome: content, .. } => {
+                Some(content.to_string())
+            }
+            _ => None,
+        }
+    }
+
+    #[getter]
+    fn review(&self, python: Python<'_>) -> PyResult<Option<Py<Review>>> {
+        let context = match &self.work {
+            Work::Webhook(call, _) => &call.context,
+            Work::WebhookFilters(context, ..) | Work::WebhookTransform(context, ..) => context,
+            _ => return Ok(None),
+        };
+        let review = Review { context: Arc::clone(context), resources: Arc::clone(&self.resources) };
+        Py::new(python, review).map(Some)
     }
 
     #[getter]
@@ -338,7 +407,7 @@ impl Job {
                 let result = optional_json(value)?;
                 send(reply, CallReply { result: Ok(result), error: None, patch: None, transformations: false });
             }
-            Work::Filters(_, _, reply) => send(reply, Ok(value.extract()?)),
+            Work::Filters(_, _, reply) | Work::WebhookFilters(_, _, reply) => send(reply, Ok(value.extract()?)),
             Work::Select(_, _, reply) => {
                 let answers: Vec<bool> = value.extract()?;
                 send(reply, Ok(answers.first().copied().unwrap_or_default()));
@@ -350,11 +419,20 @@ impl Job {
                 send(reply, Ok(content.into()));
             }
             Work::StorageWrite(_, _, reply) => send(reply, Ok(optional_json(value)?)),
-            Work::Transform(_, body, reply) => {
+            Work::Transform(_, body, reply) | Work::WebhookTransform(_, body, reply) => {
                 send(reply, Ok(optional_json(value)?.unwrap_or_else(|| body.value().clone())));
             }
-            Work::Call(..) => return Err(misuse("calls are answered by answer_call() or fail_call()")),
-            Work::Log(_) | Work::Unindex { .. } | Work::ChildrenDone { .. } | Work::Ready | Work::Finished(_) => {}
+            Work::Call(..) | Work::Webhook(..) => {
+                return Err(misuse("calls are answered by answer_call() or fail_call()"));
+            }
+            Work::Log(_)
+            | Work::Unindex { .. }
+            | Work::ChildrenDone { .. }
+            | Work::Admission
+            | Work::Served { .. }
+            | Work::Reviewed { .. }
+            | Work::Ready
+            | Work::Finished(_) => {}
         }
         Ok(())
     }
@@ -363,38 +441,52 @@ impl Job {
     fn fail(&self, error: &Bound<'_, PyAny>) -> PyResult<()> {
         match &self.work {
             Work::Configure(reply) => send(reply, Err(failure(error))),
-            Work::Filters(_, _, reply) => send(reply, Err(failure(error))),
+            Work::Filters(_, _, reply) | Work::WebhookFilters(_, _, reply) => send(reply, Err(failure(error))),
             Work::Select(_, _, reply) => send(reply, Err(failure(error))),
             Work::Choose(_, _, _, reply) => send(reply, Err(failure(error))),
             Work::StorageRead(_, _, reply) => send(reply, Err(failure(error))),
             Work::StorageWrite(_, _, reply) => send(reply, Err(failure(error))),
-            Work::Transform(_, _, reply) => send(reply, Err(failure(error))),
-            Work::Activity(_, reply) | Work::Call(_, reply) => {
+            Work::Transform(_, _, reply) | Work::WebhookTransform(_, _, reply) => send(reply, Err(failure(error))),
+            Work::Activity(..) | Work::Call(..) | Work::Webhook(..) => {
                 let message = error.str()?.to_string();
                 let display = if message.is_empty() { error.repr()?.to_string() } else { message.clone() };
-                send(
-                    reply,
+                self.reply(
                     CallReply {
                         result: Err(CallError::Arbitrary { message, display }),
                         error: Some(keep(error.clone().unbind())),
                         patch: None,
                         transformations: false,
                     },
-                );
+                    Vec::new(),
+                )?;
             }
-            Work::Log(_) | Work::Unindex { .. } | Work::ChildrenDone { .. } | Work::Ready | Work::Finished(_) => {}
+            Work::Log(_)
+            | Work::Unindex { .. }
+            | Work::ChildrenDone { .. }
+            | Work::Admission
+            | Work::Served { .. }
+            | Work::Reviewed { .. }
+            | Work::Ready
+            | Work::Finished(_) => {}
         }
         Ok(())
     }
 
-    fn answer_call(&self, result: Option<&str>, patch: Option<&str>, transformations: bool) -> PyResult<()> {
+    #[pyo3(signature = (result, patch, transformations, warnings = Vec::new()))]
+    fn answer_call(
+        &self,
+        result: Option<&str>,
+        patch: Option<&str>,
+        transformations: bool,
+        warnings: Vec<String>,
+    ) -> PyResult<()> {
         let parse = |text: Option<&str>| text.map(serde_json::from_str).transpose().map_err(invalid_json);
         let reply = CallReply { result: Ok(parse(result)?), error: None, patch: parse(patch)?, transformations };
-        send(self.call_reply()?, reply);
-        Ok(())
+        self.reply(reply, warnings)
     }
 
     #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (kind, message, display, delay, error, patch, transformations, warnings = Vec::new(), code = None))]
     fn fail_call(
         &self,
         kind: &str,
@@ -404,9 +496,12 @@ impl Job {
         error: Py<PyAny>,
         patch: Option<&str>,
         transformations: bool,
+        warnings: Vec<String>,
+        code: Option<u16>,
     ) -> PyResult<()> {
         let call_error = match kind {
             "temporary" => CallError::Temporary { message, display, delay },
+            "admission" => CallError::Refused { message, display, code },
             "permanent" => CallError::Permanent { message, display },
             "timeout" if message.is_empty() => CallError::TimedOut,
             "timeout" | "retries" => CallError::Exhausted { message },
@@ -414,15 +509,13 @@ impl Job {
             "arbitrary" => CallError::Arbitrary { message, display },
             "cancelled" => {
                 // Not an outcome of the handler: without an answer, the cycle is given up.
-                let _ = self.call_reply()?.lock().unwrap_or_else(PoisonError::into_inner).take();
-                return Ok(());
+                return self.give_up();
             }
             other => return Err(misuse(&format!("unknown kind of errors: {other}"))),
         };
         let patch = patch.map(serde_json::from_str).transpose().map_err(invalid_json)?;
         let reply = CallReply { result: Err(call_error), error: Some(keep(error)), patch, transformations };
-        send(self.call_reply()?, reply);
-        Ok(())
+        self.reply(reply, warnings)
     }
 
     #[pyo3(signature = (handlers, lifecycle, token, /))]
@@ -447,6 +540,10 @@ fn send<T>(reply: &ReplyTo<T>, answer: T) {
     if let Some(sender) = reply.lock().unwrap_or_else(PoisonError::into_inner).take() {
         let _ = sender.send(answer);
     }
+}
+
+fn forget<T>(reply: &ReplyTo<T>) {
+    drop(reply.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
 fn optional_json(value: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {

@@ -8,6 +8,8 @@ mod mailbox;
 mod job;
 mod cycle;
 mod front;
+mod review;
+mod webhooks;
 mod operator;
 mod cluster;
 mod failures;
@@ -20,12 +22,15 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<operator::Operator>()?;
     module.add_class::<job::Job>()?;
     module.add_class::<cycle::Cycle>()?;
+    module.add_class::<review::Review>()?;
     module.add_class::<cluster::Cluster>()?;
     for (name, value) in job::KINDS {
         module.add(*name, *value)?;
     }
     module.add_function(wrap_pyfunction!(storage_keys, module)?)?;
     module.add_function(wrap_pyfunction!(diff, module)?)?;
+    module.add_function(wrap_pyfunction!(self_signed, module)?)?;
+    module.add_function(wrap_pyfunction!(describe_certificate, module)?)?;
     module.add_function(wrap_pyfunction!(cluster::command_line, module)?)?;
     Ok(())
 }
@@ -44,4 +49,18 @@ fn diff(old: &str, new: &str) -> PyResult<String> {
     let parse = |text: &str| serde_json::from_str(text).map_err(failures::invalid_json);
     let (old, new): (serde_json::Value, serde_json::Value) = (parse(old)?, parse(new)?);
     Ok(kopf_object::diff(Some(&old), Some(&new)).to_json().to_string())
+}
+
+/// A self-signed certificate for the names, and its key, both in PEM.
+#[pyfunction]
+#[pyo3(signature = (names, /))]
+fn self_signed(names: Vec<String>) -> PyResult<(String, String)> {
+    kopf_engine::self_signed(&names, kopf_engine::Clock::system().now()).map_err(failures::invalid_value)
+}
+
+/// What Python's `ssl` would tell about a certificate, as a JSON text.
+#[pyfunction]
+#[pyo3(signature = (der, /))]
+fn describe_certificate(der: &[u8]) -> String {
+    kopf_engine::describe_certificate(der).to_string()
 }

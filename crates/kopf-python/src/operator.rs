@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use kopf_engine::{Clock, EventDraft, OperatorOptions, PeeringCommand, Stop, TimeShift, run_by};
+use kopf_engine::{
+    Clock, EventDraft, OperatorOptions, PeeringCommand, Review, ServerOptions, Stop, TimeShift, run_by,
+};
 use kopf_object::ObjectReference;
 use kopf_reaction::Handler;
 use pyo3::prelude::*;
@@ -73,6 +75,15 @@ struct Posted {
     kind: String,
     reason: String,
     message: String,
+}
+
+/// A review that a server of the user has received.
+#[derive(Deserialize)]
+struct Received {
+    request: serde_json::Value,
+    webhook: Option<String>,
+    headers: serde_json::Value,
+    sslpeer: serde_json::Value,
 }
 
 #[pyclass(frozen, module = "kopf._native")]
@@ -178,6 +189,40 @@ impl Operator {
             backoffs,
         });
         Ok(true)
+    }
+
+    /// Where the cluster finds the webhooks (JSON).
+    #[pyo3(signature = (client_config, /))]
+    fn announce_webhooks(&self, client_config: &str) -> PyResult<bool> {
+        Ok(self.front.webhooks.announce(serde_json::from_str(client_config).map_err(invalid_json)?))
+    }
+
+    /// Starts the engine's own server of webhooks; its addresses come as jobs with the number.
+    #[pyo3(signature = (number, options, /))]
+    fn serve_webhooks(&self, number: u64, options: &str) -> PyResult<bool> {
+        let options: ServerOptions = serde_json::from_str(options).map_err(invalid_json)?;
+        let Some(handle) = self.handle.get() else { return Ok(false) };
+        Ok(self.front.webhooks.serve(number, options, handle, &self.mailbox))
+    }
+
+    #[pyo3(signature = (number, /))]
+    fn stop_webhooks(&self, number: u64) {
+        self.front.webhooks.stop(number);
+    }
+
+    /// Answers a review that the front has received: by a job with the token.
+    #[pyo3(signature = (token, review, /))]
+    fn review(&self, token: Py<PyAny>, review: &str) -> PyResult<bool> {
+        let received: Received = serde_json::from_str(review).map_err(invalid_json)?;
+        let Some(handle) = self.handle.get() else { return Ok(false) };
+        let review = Review {
+            content: received.request,
+            webhook: received.webhook,
+            headers: received.headers,
+            peer: received.sslpeer,
+            timeout: None,
+        };
+        Ok(self.front.webhooks.review(token, review, handle, &self.mailbox))
     }
 
     #[pyo3(signature = (index, /))]

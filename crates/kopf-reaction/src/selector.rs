@@ -208,6 +208,30 @@ pub fn revise(
     revision
 }
 
+/// Which resources passive selectors are for, and the indexes of those that match each.
+///
+/// Here, nothing is started for a resource by itself, so that ambiguity does no harm.
+pub fn passively_matched(
+    selectors: &[Selector],
+    resources: &[Arc<Resource>],
+    answer: &dyn Fn(usize, &Resource) -> bool,
+) -> Vec<(Arc<Resource>, Vec<usize>)> {
+    let selected: Vec<Vec<Arc<Resource>>> = selectors
+        .iter()
+        .enumerate()
+        .map(|(index, selector)| {
+            let selection = selector.select(resources, &|resource| answer(index, resource));
+            [selection.chosen, selection.ambiguous].concat()
+        })
+        .collect();
+    let matching = |resource: &Arc<Resource>| -> Vec<usize> {
+        let chosen = selected.iter().enumerate().filter(|(_, chosen)| chosen.contains(resource));
+        chosen.map(|(index, _)| index).collect()
+    };
+    let all = resources.iter().map(|resource| (Arc::clone(resource), matching(resource)));
+    all.filter(|(_, indexes)| !indexes.is_empty()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use kopf_reaction::{Resource, ServedSelector};
+use kopf_reaction::{Resource, Selector, ServedSelector};
 
 use super::namespaces::NamespacePattern;
 
@@ -12,11 +12,25 @@ use super::namespaces::NamespacePattern;
 pub struct Wanted {
     /// One entry per selector; their indexes are used in the insights.
     pub selectors: Vec<ServedSelector>,
+    /// Of what is not watched, but asked about by the cluster. For the judge, they come after the others.
+    pub passive: Vec<Selector>,
     pub namespaces: Vec<NamespacePattern>,
     /// Groups of the API to be known besides those of the selectors.
     pub groups: Vec<String>,
     /// All namespaces by one stream per resource; the patterns are ignored then.
     pub clusterwide: bool,
+}
+
+impl Wanted {
+    /// Nothing of the cluster's resources matters.
+    pub(super) fn is_empty(&self) -> bool {
+        self.selectors.is_empty() && self.passive.is_empty() && self.groups.is_empty()
+    }
+
+    /// In the order in which the judge counts them.
+    pub(super) fn all_selectors(&self) -> impl Iterator<Item = &Selector> {
+        self.selectors.iter().map(|served| &served.selector).chain(&self.passive)
+    }
 }
 
 /// The user's functions about resources and namespaces, asked on the side of the front.
@@ -55,6 +69,8 @@ pub struct Insight {
     pub known: Vec<Arc<Resource>>,
     /// For each of `resources`: the indexes of the selectors that match it.
     pub(super) matching: Vec<Vec<usize>>,
+    /// The resources that passive selectors match, and the indexes of these among the passive ones.
+    pub passive: Vec<(Arc<Resource>, Vec<usize>)>,
 }
 
 impl Insight {
@@ -62,5 +78,10 @@ impl Insight {
     pub fn selectors_of(&self, resource: &Resource) -> &[usize] {
         let index = self.resources.iter().position(|known| **known == *resource);
         index.and_then(|index| self.matching.get(index)).map_or(&[], Vec::as_slice)
+    }
+
+    /// The indexes of the passive selectors that match the resource.
+    pub fn passive_selectors_of(&self, resource: &Resource) -> &[usize] {
+        self.passive.iter().find(|(known, _)| **known == *resource).map_or(&[], |(_, indexes)| indexes.as_slice())
     }
 }

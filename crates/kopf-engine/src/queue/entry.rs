@@ -24,6 +24,8 @@ pub(super) struct Entry {
     pub timer: Option<Timer>,
     /// None while a worker has it.
     pub memory: Option<Box<ObjectMemory>>,
+    /// The memo, while a worker has the memory.
+    pub memo: Option<Arc<FrontSlot>>,
     /// Held until the object is indexed for the first time.
     pub token: Option<Token>,
     /// The number of the listing that has seen the object last.

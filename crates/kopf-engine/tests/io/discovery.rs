@@ -58,6 +58,7 @@ fn wanted(selectors: &[Value], namespaces: &[&str]) -> Wanted {
         .iter()
         .map(|selector| ServedSelector { selector: serde_json::from_value(selector.clone()).unwrap(), patching: true });
     Wanted {
+        passive: Vec::new(),
         selectors: selectors.collect(),
         namespaces: namespaces.iter().map(|name| NamespacePattern::Globs((*name).to_owned())).collect(),
         groups: Vec::new(),

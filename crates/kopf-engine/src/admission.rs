@@ -1,0 +1,308 @@
+//! Admission: requests of the cluster before it makes a change, and conversions of custom resources.
+//!
+//! A review comes in by the engine's own server ([`server`]) or by any other one that a front has; handlers are
+//! picked, asked one after another through the port to the front, and the answer is built from what they said.
+//! What is decided is in `kopf-reaction`; here are the waits.
+
+mod server;
+mod certificates;
+mod peer;
+mod convert;
+pub(crate) mod managed;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use kopf_object::{Body, Diff, json_patch, merge};
+use kopf_reaction::{
+    AdmissionReview, Answers, CallError, CallOutcome, ConversionReview, ErrorsMode, Handler, Refused, Resource,
+    ReviewError, Round, RoundStep,
+};
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, watch};
+
+pub use certificates::self_signed;
+pub use peer::describe_certificate;
+pub use server::{ClientCertificates, ServerError, ServerOptions};
+
+use crate::invoke::{CallReply, Front, FrontSlot};
+use crate::react::{Gates, level_of};
+use crate::{Clock, FrontError, Insight, Log, Record};
+
+const TARGET: &str = "kopf._core.engines.admission";
+const OBJECTS: &str = "kopf.objects";
+
+/// Reviews at the same time; others wait, as long as the cluster waits for them.
+const REVIEWS_AT_ONCE: usize = 64;
+
+/// How long an answer may take: no cluster waits longer.
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Where the memo of an object is, by the object's key; None if it is not remembered.
+pub(crate) type Memos = Box<dyn Fn(&str) -> Option<Arc<FrontSlot>> + Send + Sync>;
+
+/// The reviews of one operator. Clones are the same.
+#[derive(Clone)]
+pub struct Admission {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    front: Arc<dyn Front>,
+    clock: Clock,
+    log: Log,
+    handlers: Vec<Arc<Handler>>,
+    insights: watch::Receiver<Arc<Insight>>,
+    memos: Memos,
+    gates: Gates,
+    slots: Semaphore,
+    /// Where the cluster finds the webhooks; None until a server tells.
+    client_config: watch::Sender<Option<Value>>,
+}
+
+/// One request of the cluster, as a server has received it.
+#[derive(Clone, Debug, Default)]
+pub struct Review {
+    /// The whole review.
+    pub content: Value,
+    /// The id of the handler, as it is in the path; None if the server knows none.
+    pub webhook: Option<String>,
+    /// The headers of the request.
+    pub headers: Value,
+    /// The certificate of the client, in the form of Python's `ssl`; empty if there is none.
+    pub peer: Value,
+    /// How long the client waits, if it has told.
+    pub timeout: Option<Duration>,
+}
+
+/// What all calls for one object under review share.
+pub struct WebhookContext {
+    pub resource: Arc<Resource>,
+    pub body: Body,
+    pub old: Option<Value>,
+    pub new: Option<Value>,
+    pub diff: Diff,
+    /// All other things about the request: `operation`, `subresource`, `dryrun`, `userinfo`, `headers`, `sslpeer`;
+    /// or `from_version` and `to_version` of a conversion.
+    pub facts: Value,
+    /// The front's own things for the time of the review: views, the patch, the warnings.
+    pub slot: FrontSlot,
+    /// The front's own things for the life of the object: the memo.
+    pub memory: Arc<FrontSlot>,
+}
+
+/// One call of a handler of webhooks.
+pub struct WebhookCall {
+    pub handler: Arc<Handler>,
+    pub context: Arc<WebhookContext>,
+    pub started: jiff::Timestamp,
+}
+
+/// What a call came to.
+pub struct WebhookReply {
+    pub call: CallReply,
+    /// All the warnings of the review so far.
+    pub warnings: Vec<String>,
+}
+
+impl WebhookReply {
+    /// The front is gone.
+    pub fn abandoned() -> Self {
+        let call = CallReply { result: Err(CallError::Abandoned), error: None, patch: None, transformations: false };
+        Self { call, warnings: Vec::new() }
+    }
+}
+
+impl Admission {
+    pub(crate) fn new(
+        front: Arc<dyn Front>,
+        clock: Clock,
+        log: Log,
+        handlers: Vec<Arc<Handler>>,
+        insights: watch::Receiver<Arc<Insight>>,
+        memos: Memos,
+    ) -> Self {
+        let gates = Gates::new(&handlers);
+        let (slots, client_config) = (Semaphore::new(REVIEWS_AT_ONCE), watch::Sender::new(None));
+        Self { inner: Arc::new(Inner { front, clock, log, handlers, insights, memos, gates, slots, client_config }) }
+    }
+
+    /// Tells where the cluster finds the webhooks, for the managed configurations.
+    pub fn announce(&self, client_config: Value) {
+        self.inner.client_config.send_replace(Some(client_config));
+    }
+
+    pub(crate) fn client_configs(&self) -> watch::Receiver<Option<Value>> {
+        self.inner.client_config.subscribe()
+    }
+
+    /// Serves webhooks by the engine's own server until it is dropped. `tell` gets each new address.
+    pub async fn serve(&self, options: ServerOptions, tell: impl Fn(Value) + Send) -> Result<(), ServerError> {
+        let this = self.clone();
+        let answering = move |review: Review| -> BoxFuture<'static, Result<Value, ReviewError>> {
+            let this = this.clone();
+            Box::pin(async move { this.review(review).await })
+        };
+        server::serve(options, &self.inner.clock, &self.inner.log, Arc::new(answering), tell).await
+    }
+
+    /// Answers one review.
+    pub async fn review(&self, review: Review) -> Result<Value, ReviewError> {
+        let limit = review.timeout.unwrap_or(REVIEW_TIMEOUT).min(REVIEW_TIMEOUT);
+        let reviewing = async {
+            // The semaphore is never closed, so that an error cannot happen; it would only unbound us.
+            let _slot = self.inner.slots.acquire().await.ok();
+            if ConversionReview::is_meant(&review.content) {
+                return convert::convert(&self.inner, &review).await;
+            }
+            self.inner.admit(&review).await
+        };
+        let late = || ReviewError::Unavailable(format!("No answer in {} seconds.", limit.as_secs_f64()));
+        self.inner.clock.timeout(limit, reviewing).await.map_err(|_| late())?
+    }
+}
+
+impl Inner {
+    async fn admit(&self, request: &Review) -> Result<Value, ReviewError> {
+        let review = AdmissionReview::parse(&request.content)?;
+        let insight = Arc::clone(&self.insights.borrow());
+        let resources: Vec<Arc<Resource>> = insight.passive.iter().map(|(resource, _)| Arc::clone(resource)).collect();
+        let resource = review.find_resource(&resources)?;
+        let indexes = insight.passive_selectors_of(&resource);
+        let handlers: Vec<Arc<Handler>> =
+            indexes.iter().filter_map(|index| self.handlers.get(*index).cloned()).collect();
+        let key = review.body.object_uid();
+        let creating = review.operation.as_deref() == Some("CREATE");
+        let memory = if creating { None } else { (self.memos)(&key) };
+        let context = Arc::new(WebhookContext {
+            resource,
+            body: review.body.clone(),
+            old: review.old.clone(),
+            new: review.new.clone(),
+            diff: review.diff.clone(),
+            facts: json!({
+                "operation": review.operation,
+                "subresource": review.subresource,
+                "dryrun": review.dry_run,
+                "userinfo": review.user_info,
+                "headers": request.headers,
+                "sslpeer": request.peer,
+            }),
+            slot: FrontSlot::new(),
+            memory: memory.unwrap_or_default(),
+        });
+        let candidates = review.candidates(&handlers, request.webhook.as_deref());
+        let handlers = self.matching(&review, &candidates, &context).await?;
+        let called = self.call_all(handlers, &context).await;
+        let patch = match self.patched(&context, called.patch.as_ref(), called.transformations).await {
+            Ok(newer) => json_patch(review.body.value(), &newer),
+            Err(message) => {
+                let refusal = Refused::from(&CallError::Permanent { display: message.clone(), message });
+                return Ok(review.answer(&[refusal], &called.warnings, &[]));
+            }
+        };
+        Ok(review.answer(&called.refusals, &called.warnings, &patch))
+    }
+
+    /// Applies the filters; callbacks are asked of the front.
+    async fn matching(
+        &self,
+        review: &AdmissionReview,
+        candidates: &[Arc<Handler>],
+        context: &Arc<WebhookContext>,
+    ) -> Result<Vec<Arc<Handler>>, ReviewError> {
+        let mut answers = Answers::default();
+        loop {
+            let questions = match review.matching(candidates, &answers) {
+                Ok(handlers) => return Ok(handlers),
+                Err(questions) => questions,
+            };
+            let told = self.front.filter_webhook(Arc::clone(context), questions.clone()).await.map_err(|failure| {
+                self.log.error(TARGET, format!("The filters of webhooks have failed: {}", failure.message));
+                ReviewError::Unavailable(failure.message)
+            })?;
+            for (index, question) in questions.iter().enumerate() {
+                answers.insert(question, told.get(index).copied().unwrap_or_default());
+            }
+        }
+    }
+
+    /// Calls the handlers one after another, each of them once.
+    async fn call_all(&self, handlers: Vec<Arc<Handler>>, context: &Arc<WebhookContext>) -> Called {
+        let clock = &self.clock;
+        let mut round = Round::transient(handlers, ErrorsMode::Permanent, true, 0.0, clock.now());
+        let mut called = Called::default();
+        let mut last_error: Option<FrontError> = None;
+        loop {
+            let step = round.step(clock.now(), &mut || clock.jitter(1.0));
+            for note in round.take_notes() {
+                self.log.record(Record {
+                    level: level_of(note.severity),
+                    target: OBJECTS,
+                    message: note.text,
+                    reference: Some(Arc::new(context.body.reference())),
+                    local: true,
+                    error: last_error.clone().filter(|_| note.traceback),
+                });
+            }
+            let RoundStep::Call(request) = step else { return called };
+            let reply = self.call(request.handler, context, request.started).await;
+            last_error = reply.call.error;
+            called.warnings = reply.warnings;
+            (called.patch, called.transformations) = (reply.call.patch, reply.call.transformations);
+            match &reply.call.result {
+                Ok(result) => called.result = result.clone(),
+                Err(error) => called.refusals.push(Refused::from(error)),
+            }
+            let outcome = CallOutcome { result: reply.call.result.map(|_| None), subrefs: Default::default() };
+            round.called(outcome, clock.now(), &mut || clock.jitter(1.0));
+        }
+    }
+
+    async fn call(
+        &self,
+        handler: Arc<Handler>,
+        context: &Arc<WebhookContext>,
+        started: jiff::Timestamp,
+    ) -> WebhookReply {
+        let gate = self.gates.of(&handler);
+        let _passing = match &gate {
+            Some(gate) => gate.acquire().await.ok(),
+            None => None,
+        };
+        self.front.call_webhook(WebhookCall { handler, context: Arc::clone(context), started }).await
+    }
+
+    /// The body with all that the handlers want to be changed in it.
+    async fn patched(
+        &self,
+        context: &Arc<WebhookContext>,
+        patch: Option<&Value>,
+        transformations: bool,
+    ) -> Result<Value, String> {
+        let mut body = context.body.value().clone();
+        if let Some(patch) = patch {
+            merge(&mut body, patch);
+        }
+        if transformations {
+            let transformed = self.front.transform_webhook(Arc::clone(context), Body::from_value(body)).await;
+            body = transformed.map_err(|failure| {
+                self.log.error(TARGET, format!("The transformations of the patch have failed: {}", failure.message));
+                failure.message
+            })?;
+        }
+        Ok(body)
+    }
+}
+
+/// What all the calls of one review came to.
+#[derive(Default)]
+struct Called {
+    refusals: Vec<Refused>,
+    warnings: Vec<String>,
+    patch: Option<Value>,
+    transformations: bool,
+    /// Of the last handler.
+    result: Option<Value>,
+}

@@ -1,0 +1,68 @@
+//! One object under review, as the front sees it: what all calls of the review share.
+
+use std::sync::Arc;
+
+use kopf_engine::WebhookContext;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::cycle::{Resources, json_bytes, read, write};
+
+#[pyclass(frozen, module = "kopf._native")]
+pub(crate) struct Review {
+    pub context: Arc<WebhookContext>,
+    pub resources: Arc<Resources>,
+}
+
+#[pymethods]
+impl Review {
+    #[getter]
+    fn resource(&self) -> usize {
+        self.resources.index_of(&self.context.resource)
+    }
+
+    #[getter]
+    fn body<'py>(&self, python: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(python, self.context.body.raw())
+    }
+
+    #[getter]
+    fn old<'py>(&self, python: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        json_bytes(python, self.context.old.as_ref())
+    }
+
+    #[getter(new)]
+    fn new_body<'py>(&self, python: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        json_bytes(python, self.context.new.as_ref())
+    }
+
+    #[getter]
+    fn diff<'py>(&self, python: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        json_bytes(python, Some(&self.context.diff.to_json()))
+    }
+
+    #[getter]
+    fn facts<'py>(&self, python: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        json_bytes(python, Some(&self.context.facts))
+    }
+
+    #[getter]
+    fn context(&self, python: Python<'_>) -> Option<Py<PyAny>> {
+        read(&self.context.slot, python)
+    }
+
+    #[setter]
+    fn set_context(&self, value: Option<Py<PyAny>>) {
+        write(&self.context.slot, value);
+    }
+
+    #[getter]
+    fn memory(&self, python: Python<'_>) -> Option<Py<PyAny>> {
+        read(&self.context.memory, python)
+    }
+
+    #[setter]
+    fn set_memory(&self, value: Option<Py<PyAny>>) {
+        write(&self.context.memory, value);
+    }
+}
