@@ -148,7 +148,7 @@ class Webhooks:
             async with contextlib.AsyncExitStack() as stack:
                 if isinstance(server, contextlib.AbstractAsyncContextManager):
                     server = await stack.enter_async_context(server)
-                generator = server(self)
+                generator: Any = server(self)
                 if hasattr(generator, 'aclose'):
                     stack.push_async_callback(generator.aclose)
                 async for client_config in generator:

@@ -206,8 +206,11 @@ class Invocation:
             patch, transformations = self._reset_patch()
             error = error if isinstance(error, PermanentError) else patch_error
         self.front.notice_failure(self, error)
+        kind = get_error_kind(error)
+        if isinstance(error, AdmissionError) and hasattr(self.context, 'warnings'):
+            kind = 'admission'
         self._release_job().fail_call(
-            get_error_kind(error), str(error), str(error) or repr(error),
+            kind, str(error), str(error) or repr(error),
             getattr(error, 'delay', None) if isinstance(error, TemporaryError) else None,
             error, patch, transformations, *self._get_warnings(error),
         )
@@ -259,8 +262,6 @@ def get_error_kind(error: BaseException) -> str:
         return 'timeout'
     if isinstance(error, HandlerRetriesError):
         return 'retries'
-    if isinstance(error, AdmissionError):
-        return 'admission'
     if isinstance(error, PermanentError):
         return 'permanent'
     if isinstance(error, Exception):

@@ -68,7 +68,7 @@ async def serve(server: WebhookServer, fn: WebhookFn) -> AsyncIterator[WebhookCl
 
 
 def build_ssl(server: WebhookServer) -> tuple[bytes | None, ssl.SSLContext | None]:
-    """What the cluster is to trust, and how the server speaks TLS; without TLS, there is neither."""
+    """What the cluster is to trust, and how the server speaks TLS; nothing if it does not."""
     cadata = server.cadata
     if cadata is None and server.cafile is not None:
         cadata = pathlib.Path(server.cafile).read_bytes()

@@ -129,7 +129,7 @@ class WebhookServer(_Endpoint):
 
     def _get_options(self) -> dict[str, Any]:
         modes = {ssl.CERT_OPTIONAL: 'optional', ssl.CERT_REQUIRED: 'required'}
-        verify = modes.get(self.verify_mode, 'unasked') if self.verify_mode is not None else 'unasked'
+        mode = self.verify_mode if self.verify_mode is not None else ssl.CERT_NONE
         return {
             'addr': self.addr,
             'port': self.port,
@@ -143,7 +143,7 @@ class WebhookServer(_Endpoint):
             'certfile': _as_path(self.certfile) if self.pkeyfile is not None else None,
             'pkeyfile': _as_path(self.pkeyfile) if self.certfile is not None else None,
             'extra_sans': list(self.extra_sans),
-            'verify': verify,
+            'verify': modes.get(mode, 'unasked'),
             'verify_cadata': _as_text(self.verify_cadata),
             'verify_cafile': _as_path(self.verify_cafile),
             'file_check_interval': self.file_check_interval,

@@ -254,8 +254,10 @@ def note(text):
     return fn
 
 kopf.on.validate('kopfexamples', labels=LABELS, id='field', field='spec.x', value=5)(note('field'))
-kopf.on.validate('kopfexamples', labels=LABELS, id='when',
-                 when=lambda spec, operation, **_: spec.get('x') == 5 and operation == 'CREATE')(note('when'))
+def is_wanted(spec, operation, **_):
+    return spec.get('x') == 5 and operation == 'CREATE'
+
+kopf.on.validate('kopfexamples', labels=LABELS, id='when', when=is_wanted)(note('when'))
 kopf.on.validate('kopfexamples', labels=LABELS, annotations={'a': lambda value, **_: value == 'b'},
                  id='annotation')(note('annotation'))
 
@@ -464,11 +466,13 @@ def test_bad_requests(direct: Direct) -> None:
 
 
 def test_bodies_that_are_too_large(direct: Direct) -> None:
-    with socket.create_connection(('localhost', direct.port), timeout=30) as raw:
-        with direct.context.wrap_socket(raw, server_hostname='localhost') as connection:
-            connection.sendall(
-                b'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n')
-            assert connection.recv(100).startswith(b'HTTP/1.1 413 ')
+    request = b'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n'
+    with (
+        socket.create_connection(('localhost', direct.port), timeout=30) as raw,
+        direct.context.wrap_socket(raw, server_hostname='localhost') as connection,
+    ):
+        connection.sendall(request)
+        assert connection.recv(100).startswith(b'HTTP/1.1 413 ')
 
 
 def test_clients_without_tls_or_sense(direct: Direct) -> None:

@@ -85,13 +85,17 @@ class Job:
     def fail(self, error: BaseException, /) -> None:
         self._set(('fail', error))
 
-    def answer_call(self, result: Any, patch: Any, transformations: bool) -> None:
-        self._set(('done', {'result': result, 'patch': patch, 'fns': transformations}))
+    def answer_call(self, result: Any, patch: Any, transformations: bool,
+                    warnings: list[str] | None = None) -> None:
+        more = {} if warnings is None else {'warnings': warnings}
+        self._set(('done', {'result': result, 'patch': patch, 'fns': transformations, **more}))
 
     def fail_call(self, kind: str, message: str, display: str, delay: float | None,
-                  error: BaseException, patch: Any, transformations: bool) -> None:
+                  error: BaseException, patch: Any, transformations: bool,
+                  warnings: list[str] | None = None, code: int | None = None) -> None:
+        more = {} if warnings is None else {'warnings': warnings, 'code': code}
         self._set((kind, {'message': message, 'display': display, 'delay': delay,
-                          'error': error, 'patch': patch, 'fns': transformations}))
+                          'error': error, 'patch': patch, 'fns': transformations, **more}))
 
     def execute(self, handlers: str, lifecycle: str | None, token: Any, /) -> None:
         item = (json.loads(handlers), lifecycle, token)

@@ -602,7 +602,6 @@ def test_unserved_kinds_are_named_once(
     kopf.daemon('x', id='d')(lambda **_: None)
     kopf.timer('x', id='t', interval=1)(lambda **_: None)
     kopf.on.probe(id='p')(lambda **_: None)
-    kopf.on.validate('x', id='v')(lambda **_: None)
     kopf.on.create('x', id='c')(lambda **_: None)
 
     async def scenario(operator: Operator) -> Any:
@@ -612,7 +611,7 @@ def test_unserved_kinds_are_named_once(
     config = run_operator(scenario)
     assert [declaration['id'] for declaration in config['handlers']] == ['c']
     [record] = [record for record in caplog.records if 'not served yet' in record.message]
-    for name in ("daemon 'd'", "timer 't'", "activity 'p'", "webhook 'v'"):
+    for name in ("daemon 'd'", "timer 't'", "activity 'p'"):
         assert name in record.message
 
 

@@ -77,9 +77,14 @@ def test_activities(registry: OperatorRegistry, decorator: Any, activity: str) -
                   'sharp': False}}),
     (functools.partial(kopf.on.validate, operations=['UPDATE', 'CREATE'], subresource='status'),
      {'kind': 'webhook',
-      'options': {'type': 'validating', 'operations': ['CREATE', 'UPDATE'],
+      'webhook': {'type': 'validating', 'operations': ['UPDATE', 'CREATE'],
                   'subresource': 'status', 'persistent': False, 'side_effects': False,
-                  'ignore_failures': False}}),
+                  'ignore_failures': False, 'from': None, 'to': None}}),
+    (functools.partial(kopf.on.mutate, operations={'UPDATE', 'CREATE'}, persistent=True),
+     {'kind': 'webhook',
+      'webhook': {'type': 'mutating', 'operations': ['CREATE', 'UPDATE'],
+                  'subresource': None, 'persistent': True, 'side_effects': False,
+                  'ignore_failures': False, 'from': None, 'to': None}}),
 ])
 def test_resource_handlers(
         registry: OperatorRegistry, decorator: Any, expected: dict[str, Any]) -> None:
@@ -221,3 +226,19 @@ def test_subhandlers_need_a_running_handler() -> None:
         kopf.subhandler()(fn)
     with pytest.raises(LookupError):
         kopf.register(fn)
+
+
+def test_conversions(registry: OperatorRegistry) -> None:
+    decorator = kopf.on.convert('kopf.dev', 'kopfexamples', from_='v1', to='v2', persistent=True)
+    assert decorator(fn) is fn
+    [declaration] = declare_all(registry)
+    assert declaration['webhook'] == {
+        'type': 'converting', 'operations': None, 'subresource': None, 'persistent': True,
+        'side_effects': False, 'ignore_failures': False, 'from': 'v1', 'to': 'v2'}
+    assert declaration['selector']['version'] is None
+
+
+@pytest.mark.parametrize('from_, to', [('v1', 'v1'), ('', 'v1'), ('v1', '')])
+def test_conversions_to_nowhere(from_: str, to: str) -> None:
+    with pytest.raises(ValueError, match='from one version to another'):
+        kopf.on.convert('kopfexamples', from_=from_, to=to)

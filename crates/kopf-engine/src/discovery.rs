@@ -431,17 +431,22 @@ impl Discovery {
         };
         let revision = revise(&self.wanted.selectors, &known, &answer);
         let offset = self.wanted.selectors.len();
-        let passive = passively_matched(&self.wanted.passive, &known, &|index, resource| {
-            answer(offset + index, resource)
-        });
+        let passive =
+            passively_matched(&self.wanted.passive, &known, &|index, resource| answer(offset + index, resource));
         self.view.spoken.speak(&self.wanted.selectors, &revision, &self.log);
         let namespaces = if self.wanted.clusterwide {
             vec![None]
         } else {
             self.view.namespaces.served().cloned().map(Some).collect()
         };
-        let insight =
-            Insight { ready: true, resources: revision.served, namespaces, known, matching: revision.matching, passive };
+        let insight = Insight {
+            ready: true,
+            resources: revision.served,
+            namespaces,
+            known,
+            matching: revision.matching,
+            passive,
+        };
         self.publisher.send_if_modified(|published| {
             // By their texts, since resources with the same name count as equal whatever they can.
             let changed = format!("{published:?}") != format!("{insight:?}");

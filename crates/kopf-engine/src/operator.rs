@@ -14,9 +14,9 @@ use regex_lite::Regex;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::activities::{ActivityError, run_activity, target_of};
 use crate::admission::Admission;
 use crate::admission::managed::{Managed, Managing};
-use crate::activities::{ActivityError, run_activity, target_of};
 use crate::invoke::{Configuration, Front, FrontFailure, Services, connection_of};
 use crate::pause::Pauses;
 use crate::peering::{self, Peering, PeeringCommand};

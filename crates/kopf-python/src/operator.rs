@@ -4,9 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use kopf_engine::{
-    Clock, EventDraft, OperatorOptions, PeeringCommand, Review, ServerOptions, Stop, TimeShift, run_by,
-};
+use kopf_engine::{Clock, EventDraft, OperatorOptions, PeeringCommand, Review, ServerOptions, Stop, TimeShift, run_by};
 use kopf_object::ObjectReference;
 use kopf_reaction::Handler;
 use pyo3::prelude::*;

@@ -130,17 +130,18 @@ pub struct AdmissionReview {
 impl AdmissionReview {
     pub fn parse(review: &Value) -> Result<Self, ReviewError> {
         let missing = |text: &str| ReviewError::MissingData(text.to_owned());
-        let request =
-            review.get("request").and_then(Value::as_object).ok_or_else(|| missing("It is not an admission request."))?;
+        let request = review
+            .get("request")
+            .and_then(Value::as_object)
+            .ok_or_else(|| missing("It is not an admission request."))?;
         let present = |key: &str| request.get(key).filter(|value| !value.is_null());
         let text = |key: &str| present(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
         let object = |key: &str| present(key).filter(|value| value.is_object()).cloned();
         let resource = present("resource")
             .and_then(Value::as_object)
             .ok_or_else(|| missing("The resource is missing from the admission request."))?;
-        let user_info = present("userInfo")
-            .cloned()
-            .ok_or_else(|| missing("User info is missing from the admission request."))?;
+        let user_info =
+            present("userInfo").cloned().ok_or_else(|| missing("User info is missing from the admission request."))?;
         let (new, old) = (object("object"), object("oldObject"));
         let body = new
             .as_ref()

@@ -267,7 +267,10 @@ mod tests {
                 "conversionReviewVersions": ["v1"],
             })
         );
-        assert_eq!(conversion_settings(None, "x"), json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}}));
+        assert_eq!(
+            conversion_settings(None, "x"),
+            json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}})
+        );
     }
 
     proptest! {

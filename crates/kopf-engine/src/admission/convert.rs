@@ -31,9 +31,8 @@ async fn convert_one(inner: &Inner, review: &ConversionReview, object: &Value) -
         from: route.from.to_owned(),
         to: route.to.to_owned(),
     };
-    let matching = insight.passive.iter().filter(|(resource, _)| {
-        resource.group == route.group && resource.kind == route.kind
-    });
+    let matching =
+        insight.passive.iter().filter(|(resource, _)| resource.group == route.group && resource.kind == route.kind);
     let (mut resource, mut handlers): (_, Vec<Arc<Handler>>) = (None, Vec::new());
     for (known, indexes) in matching {
         resource.get_or_insert_with(|| Arc::clone(known));
@@ -46,7 +45,8 @@ async fn convert_one(inner: &Inner, review: &ConversionReview, object: &Value) -
     for handler in path {
         let options = handler.webhook.as_ref();
         let version = |version: Option<&String>| version.cloned().unwrap_or_default();
-        let (from, to) = (version(options.and_then(|one| one.from.as_ref())), version(options.and_then(|one| one.to.as_ref())));
+        let (from, to) =
+            (version(options.and_then(|one| one.from.as_ref())), version(options.and_then(|one| one.to.as_ref())));
         let context = Arc::new(WebhookContext {
             resource: Arc::clone(&resource),
             body: Body::from_value(current.clone()),

@@ -23,8 +23,8 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, lookup_host};
 use tokio::task::JoinSet;
 
-use super::certificates::{Authority, Identity, RENEWAL};
 use super::TARGET;
+use super::certificates::{Authority, Identity, RENEWAL};
 use crate::{Clock, Log, seconds};
 use exchange::{Answering, Exchange};
 
@@ -140,10 +140,8 @@ impl ServerOptions {
         let port = self.port.unwrap_or_default();
         let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         let everywhere = [IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::UNSPECIFIED)];
-        let failed = |source| ServerError::Listen {
-            address: format!("{}:{port}", self.addr.as_deref().unwrap_or("*")),
-            source,
-        };
+        let failed =
+            |source| ServerError::Listen { address: format!("{}:{port}", self.addr.as_deref().unwrap_or("*")), source };
         let (addresses, all): (Vec<IpAddr>, bool) = match self.addr.as_deref().filter(|addr| !addr.is_empty()) {
             Some(name) => {
                 let name = name.trim_matches(['[', ']']);

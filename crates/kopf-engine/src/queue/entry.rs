@@ -1,6 +1,7 @@
 //! One object in the queue: where it is, and what waits for its turn.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use kopf_object::Body;
@@ -8,6 +9,7 @@ use kopf_reaction::EventType;
 use tokio::task::AbortHandle;
 
 use super::gate::Token;
+use crate::invoke::FrontSlot;
 use crate::memory::ObjectMemory;
 use crate::react::Turn;
 

@@ -64,12 +64,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    pub fn new(
-        path: &str,
-        tls: Arc<RwLock<Option<Arc<ServerConfig>>>>,
-        clock: Clock,
-        answering: Answering,
-    ) -> Self {
+    pub fn new(path: &str, tls: Arc<RwLock<Option<Arc<ServerConfig>>>>, clock: Clock, answering: Answering) -> Self {
         let path = format!("/{}", path.trim_matches('/'));
         let path = path.trim_end_matches('/').to_owned();
         Self { path, tls, clock, answering, connections: Arc::new(Semaphore::new(CONNECTIONS)) }
@@ -105,7 +100,8 @@ impl Exchange {
         let handshake = self.clock.timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(tls).accept(stream));
         let Ok(Ok(stream)) = handshake.await else { return };
         let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-        let peer = certificate.map_or_else(|| Value::Object(Map::new()), |certificate| peer::describe_certificate(certificate));
+        let peer = certificate
+            .map_or_else(|| Value::Object(Map::new()), |certificate| peer::describe_certificate(certificate));
         self.converse(stream, peer).await;
     }
 
