@@ -46,8 +46,8 @@ pub use peering::PeeringCommand;
 pub use posting::{EventDraft, EventSource, Poster, PosterWorkers};
 pub use schema::{Placement, SchemaBook, placement};
 pub use settings::{
-    AdmissionSettings, ExecutionSettings, NetworkingSettings, PeeringSettings, PersistenceSettings, PostingSettings, QueueingSettings,
-    ScanningSettings, SelectorSetting, Settings, WatchingSettings,
+    AdmissionSettings, ExecutionSettings, NetworkingSettings, PeeringSettings, PersistenceSettings, PostingSettings,
+    QueueingSettings, ScanningSettings, SelectorSetting, Settings, WatchingSettings,
 };
 pub use stop::Stop;
 pub use watch::{EventKind, OnForbidden, StreamHealth, StreamItem, StreamState, WatchStream};

@@ -193,8 +193,7 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
     });
     let queue = Queue::new(reactor, settings.queueing.worker_limit, clock.clone(), log.clone());
     let _guard = KilledOnDrop(queue.clone());
-    let managing =
-        start_admission(activities, webhooks, &settings, &api, insights.clone(), queue.clone(), &mut tasks);
+    let managing = start_admission(activities, webhooks, &settings, &api, insights.clone(), queue.clone(), &mut tasks);
     let mut serving =
         Serving::new(api, Arc::clone(&settings), clock.clone(), log.clone(), queue.clone(), handlers, pauses);
     tokio::select! {
