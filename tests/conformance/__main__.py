@@ -51,6 +51,10 @@ def main() -> None:
         print(f'Written: {REPORT.relative_to(ROOT)}, {RECORDED.relative_to(ROOT)}')
     elif args.accept and not args.only:
         save_known(results)
+    elif args.record:
+        whole = Recording.load()
+        whole.update(recording)
+        whole.save()
     print('\n'.join(report.table(report.areas(results))))
     if args.show:
         print('\n'.join(report.unexplained(results, limit=args.show)))
@@ -65,6 +69,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument('--real', type=pathlib.Path, help='kubeconfig of a real server that runs')
     parser.add_argument('--ours', type=pathlib.Path, help='kubeconfig of ours that runs')
     parser.add_argument('--recorded', action='store_true', help='no real server but its recording')
+    parser.add_argument(
+        '--record', action='store_true', help='with --only: the recording of these anew'
+    )
     parser.add_argument('--accept', action='store_true', help='with --recorded: known.txt anew')
     parser.add_argument('--show', type=int, nargs='?', const=report.SHOWN_REQUESTS, metavar='N')
     parser.add_argument('--paths', action='store_true', help='count the differing fields')

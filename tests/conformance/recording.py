@@ -47,6 +47,10 @@ class Recording:
     def add(self, scenario: Scenario, answers: Answers) -> None:
         self._answers[scenario.key] = (scenario.digest, answers)
 
+    def update(self, newer: Recording) -> None:
+        """Takes over the answers of another recording."""
+        self._answers.update(newer._answers)
+
     def answers(self, scenario: Scenario) -> Answers:
         digest, answers = self._answers.get(scenario.key, ('', []))
         if digest != scenario.digest:

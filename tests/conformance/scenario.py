@@ -96,7 +96,8 @@ class Step:
             body = json.loads(json.dumps(fill(self.body, values)))
             for path, value in self.changes.items():
                 body = changed(body, path.split('.'), fill(value, values))
-            data = json.dumps(body).encode()
+            # As most clients write it: without spaces.
+            data = json.dumps(body, separators=(',', ':')).encode()
         path = full_path(str(fill(self.target, values)), str(values.get('ns', '')))
         headers = {key: str(fill(value, values)) for key, value in self.headers.items()}
         return Request(self.method, path, data, headers)

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::catalog::ResourceType;
 use crate::clock::timestamp;
+use crate::names::NameRule;
 use crate::ownership::{self, Writer};
 use crate::schema::FieldError;
 use crate::state::{CRDS, State};
@@ -43,13 +44,17 @@ pub fn new_object(
     admission: Option<&Admission<'_>>,
     attempt: usize,
 ) -> Result<Value, Refusal> {
+    let author = admission.map(Admission::user);
     let Some(admission) = admission.filter(|admission| admission.is_needed()) else {
-        return settled_object(state, resource, namespace, value, writer);
+        let mut settled = settled_object(state, resource, namespace, value, writer)?;
+        kinds::note_author(resource, &mut settled, author);
+        return Ok(settled);
     };
     let recorded = admission.once("create/recorded", || recorded_object(state, resource, namespace, value, writer))?;
     let mutated = admission.mutate("create", recorded, None)?;
     let key = format!("create/{attempt}");
-    let settled = admission.once(&key, || settled_object(state, resource, namespace, mutated, None))?;
+    let mut settled = admission.once(&key, || settled_object(state, resource, namespace, mutated, None))?;
+    kinds::note_author(resource, &mut settled, author);
     admission.validate(&key, &settled, None)?;
     Ok(settled)
 }
@@ -77,10 +82,7 @@ fn recorded_object(
 /// The metadata of an object that is to be created.
 fn new_metadata(value: &mut Value) -> Result<&mut Map<String, Value>, Refusal> {
     let metadata = metadata_of(value)?;
-    if metadata.get("resourceVersion").and_then(Value::as_str).is_some_and(|version| !version.is_empty()) {
-        return Err(Refusal::bare("resourceVersion should not be set on objects to be created"));
-    }
-    for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"] {
+    for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         metadata.shift_remove(field);
     }
     Ok(metadata)
@@ -114,7 +116,7 @@ fn settled_object(
         // What the system adds from here on is not the writer's.
         ownership::record(state, resource, writer, None, &mut value);
     }
-    generate_name(state, metadata_of(&mut value)?);
+    generate_name(state, resource, metadata_of(&mut value)?);
     kinds::prepare_new(state, resource, &mut value)?;
     settle_form(resource, &mut value);
     let mut errors = kind_errors(resource, &value);
@@ -125,7 +127,16 @@ fn settled_object(
     }
     errors.extend(kinds::check(resource, &value, None));
     refuse_if_any(resource, &value, errors)?;
+    refuse_version(&value)?;
     Ok(value)
+}
+
+/// Only what is stored has a version. It is the store that says so, after everything else.
+fn refuse_version(value: &Value) -> Result<(), Refusal> {
+    match value["metadata"].get("resourceVersion").and_then(Value::as_str).is_some_and(|version| !version.is_empty()) {
+        true => Err(Refusal::bare("resourceVersion should not be set on objects to be created")),
+        false => Ok(()),
+    }
 }
 
 /// Makes the next state of an object out of its current one and what was sent for it, as far as
@@ -407,12 +418,18 @@ fn refuse_if_any(resource: &ResourceType, value: &Value, errors: Vec<FieldError>
     Err(refusal)
 }
 
-fn generate_name(state: &State, metadata: &mut Map<String, Value>) {
+fn generate_name(state: &State, resource: &ResourceType, metadata: &mut Map<String, Value>) {
     let text = |field: &str| metadata.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (name, prefix) = (text("name"), text("generateName"));
     if name.is_empty() && !prefix.is_empty() {
-        let prefix: String = prefix.chars().take(58).collect();
-        let generated = format!("{prefix}{}", state.randomness().suffix());
+        let generated = match traits::name_rule(resource) {
+            // Nobody can make up an address.
+            NameRule::Address => prefix,
+            _ => {
+                let prefix: String = prefix.chars().take(58).collect();
+                format!("{prefix}{}", state.randomness().suffix())
+            }
+        };
         metadata.insert("name".into(), json!(generated));
     }
 }

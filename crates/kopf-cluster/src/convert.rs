@@ -71,6 +71,14 @@ pub fn complete(resource: &ResourceType, value: &mut Value) {
 pub fn from_storage(resource: &ResourceType, value: &mut Value) {
     if is_newer_event(resource) {
         rename(value, |name| EVENT_FIELDS.iter().find(|(core, _)| *core == name).map(|(_, other)| *other));
+        if let Value::Object(fields) = value {
+            // Only the old API shows these when they are empty.
+            for field in ["reportingController", "reportingInstance"] {
+                if fields.get(field).is_some_and(|text| text == "") {
+                    fields.shift_remove(field);
+                }
+            }
+        }
     }
     if is_first_autoscaler(resource) {
         autoscalers::to_first(value);

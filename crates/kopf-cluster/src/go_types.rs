@@ -191,7 +191,17 @@ fn go_name(definition: &str) -> String {
     format!("{}.{name}", parts.next().unwrap_or_default())
 }
 
+/// Texts that have types of their own, of fields that objects have at once.
+const NAMED_TEXTS: [(&str, &str, &str); 4] = [
+    ("EndpointSlice", "addressType", "v1.AddressType"),
+    ("Secret", "type", "v1.SecretType"),
+    ("StorageClass", "reclaimPolicy", "v1.PersistentVolumeReclaimPolicy"),
+    ("StorageClass", "volumeBindingMode", "v1.VolumeBindingMode"),
+];
+
 fn message(value: &Value, place: &Place<'_>, expected: &str) -> String {
+    let named = NAMED_TEXTS.iter().find(|(owner, path, _)| *owner == place.owner && *path == place.path);
+    let expected = named.map_or(expected, |(_, _, name)| name);
     let found = match value {
         Value::Number(number) if matches!(expected, "int32" | "int64") => format!("number {number}"),
         other => json_type(other).to_owned(),

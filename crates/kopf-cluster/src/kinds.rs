@@ -22,6 +22,7 @@ use crate::crd_checks;
 use crate::gc;
 use crate::namespaces;
 use crate::ownership::{self, Writer};
+use crate::request::User;
 use crate::rules;
 use crate::schema::FieldError;
 use crate::state::{CRDS, State};
@@ -93,10 +94,23 @@ pub fn prepare_new(state: &State, resource: &ResourceType, object: &mut Value) -
             object["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": timestamp(state.now())});
         }
         "volumeattributesclasses.storage.k8s.io" => protect(object, VAC_PROTECTION),
-        "services" => services::prepare_new(state, resource, object),
+        "services" => services::prepare_new(state, resource, object)?,
         _ => {}
     }
     Ok(())
+}
+
+/// Some objects tell who has made them, whatever they were made to say.
+pub fn note_author(resource: &ResourceType, object: &mut Value, author: Option<&User>) {
+    let Some(author) = author.filter(|_| resource.is("certificates.k8s.io", "certificatesigningrequests")) else {
+        return;
+    };
+    if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.shift_remove("extra");
+        spec.insert("username".into(), json!(author.name));
+        spec.insert("uid".into(), json!(author.name));
+        spec.insert("groups".into(), json!(author.groups));
+    }
 }
 
 /// Completes a changed object.

@@ -88,6 +88,14 @@ fn with_write<T>(
 
 /// The fields that a write to a part never changes, whatever was sent.
 fn untouched(resource: &ResourceType, subresource: &str) -> FieldSet {
+    if resource.is("certificates.k8s.io", "certificatesigningrequests") {
+        // What is asked for belongs to nobody: it cannot be changed.
+        return match subresource {
+            "status" => FieldSet::of_fields(&[&["spec"], &["status", "conditions"]]),
+            "approval" => FieldSet::of_fields(&[&["spec"], &["status", "certificate"]]),
+            _ => FieldSet::of_fields(&[&["spec"], &["status"]]),
+        };
+    }
     match subresource {
         "status" if traits::status_keeps_metadata(resource) => FieldSet::of_fields(&[&["spec"], &["metadata"]]),
         "status" if resource.is("apps", "deployments") => FieldSet::of_fields(&[&["spec"], &["metadata", "labels"]]),

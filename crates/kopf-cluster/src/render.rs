@@ -70,6 +70,8 @@ impl Renderer<'_> {
                     .iter()
                     .map(|stored| partial(self.resource, &decode(self.resource, stored.as_ref())))
                     .collect();
+                // No items are none at all.
+                let items = if items.is_empty() { Value::Null } else { Value::Array(items) };
                 let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
                     "metadata": list_meta(meta, false), "items": items});
                 to_bytes(&list).into()

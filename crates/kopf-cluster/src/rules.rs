@@ -31,6 +31,7 @@ mod access;
 mod network;
 mod registration;
 mod certificates;
+mod events;
 mod warnings;
 
 use serde_json::Value;
@@ -94,7 +95,8 @@ const KINDS: &[(&str, Rules, Rules)] = &[
     ("validatingadmissionpolicies.admissionregistration.k8s.io", registration::POLICY, &[]),
     ("validatingadmissionpolicybindings.admissionregistration.k8s.io", registration::POLICY_BINDING, &[]),
     ("apiservices.apiregistration.k8s.io", registration::API_SERVICE, &[]),
-    ("events.events.k8s.io", registration::EVENT, &[]),
+    ("events", events::OLD, &[]),
+    ("events.events.k8s.io", events::NEW, &[]),
 ];
 
 /// What is wrong with an object, beside its metadata.

@@ -30,6 +30,7 @@ class Sample:
         self.change: dict[str, Any] = entry['change']
         self.status: dict[str, Any] | None = entry.get('status')
         self.scale: bool = entry.get('scale', False)
+        self.orphans: bool = entry.get('orphans', False)
 
     @property
     def all(self) -> str:
@@ -51,6 +52,18 @@ class Sample:
         labels = {'conformance': 'yes', **made.get('metadata', {}).get('labels', {})}
         made['metadata'] = {'name': name or self.name, 'labels': labels, **metadata}
         return {'apiVersion': self.version, 'kind': self.kind, **made}
+
+    @property
+    def absence(self) -> list[Any]:
+        """What waits until the object is gone, which takes its time for some kinds."""
+        return [{'do': f'GET {self.one}', 'until': {'code': 404}}] if self.orphans else []
+
+    def remains(self, finalizers: list[str]) -> Any:
+        """What reads an object that is being deleted, but has finalizers of ours."""
+        read = f'GET {self.one}'
+        # Others come and go while its dependents are let go.
+        until = {'path': 'metadata.finalizers', 'is': finalizers}
+        return {'do': read, 'until': until} if self.orphans else read
 
     @property
     def creation(self) -> dict[str, Any]:
@@ -87,6 +100,7 @@ def creating(sample: Sample) -> list[Any]:
         sample.creation,
         {'do': post, 'body': {**untyped, 'metadata': {'generateName': 'gen-'}}},
         f'DELETE {sample.one}',
+        *sample.absence,
         {'do': post, 'body': sample.object(uid='given', generation=7, selfLink='/x')},
         f'DELETE {sample.one}',
     ]
@@ -199,7 +213,7 @@ def merging(sample: Sample) -> list[Any]:
             {'unknown': 1},
             {},
         ],
-        finalizers=True,
+        finalizers=['example.com/x'],
     )
 
 
@@ -216,7 +230,7 @@ def json_patching(sample: Sample) -> list[Any]:
             [{'op': 'copy', 'from': '/metadata/name', 'path': '/metadata/labels/name'}],
             [],
         ],
-        finalizers=True,
+        finalizers=['example.com/x'],
     )
 
 
@@ -233,27 +247,28 @@ def strategic_merging(sample: Sample) -> list[Any]:
             {'metadata': {'$deleteFromPrimitiveList/finalizers': ['example.com/x']}},
             {'$patch': 'delete'},
         ],
-        finalizers=True,
+        finalizers=['example.com/y'],
     )
 
 
 def patching(
-    sample: Sample, content_type: str, patches: list[Any], *, finalizers: bool = False
+    sample: Sample, content_type: str, patches: list[Any], *, finalizers: list[str]
 ) -> list[Any]:
     def patch(body: Any) -> dict[str, Any]:
         return {'do': f'PATCH {sample.one}', 'type': content_type, 'body': body}
 
-    steps = [patch(patches[0]), sample.creation, *map(patch, patches), f'DELETE {sample.one}']
-    if finalizers:
-        steps += [
-            f'GET {sample.one}',
-            {
-                'do': f'PATCH {sample.one}',
-                'type': 'merge',
-                'body': {'metadata': {'finalizers': None}},
-            },
-        ]
-    return steps
+    return [
+        patch(patches[0]),
+        sample.creation,
+        *map(patch, patches),
+        f'DELETE {sample.one}',
+        sample.remains(finalizers),
+        {
+            'do': f'PATCH {sample.one}',
+            'type': 'merge',
+            'body': {'metadata': {'finalizers': None}},
+        },
+    ]
 
 
 def applying(sample: Sample) -> list[Any]:
@@ -290,11 +305,11 @@ def deleting(sample: Sample) -> list[Any]:
         f'{delete}?dryRun=All',
         f'{delete}?propagationPolicy=Nope',
         f'{delete}?gracePeriodSeconds=0',
-        f'GET {sample.one}',
+        *(sample.absence or [f'GET {sample.one}']),
         {'do': f'POST {sample.all}', 'body': sample.object(finalizers=['example.com/x'])},
         f'{delete}?propagationPolicy=Background&gracePeriodSeconds=0',
         delete,
-        f'GET {sample.one}',
+        sample.remains(['example.com/x']),
         {
             'do': f'PATCH {sample.one}',
             'type': 'merge',
@@ -314,7 +329,10 @@ def deleting_collections(sample: Sample) -> list[Any]:
         f'DELETE {sample.all}?fieldSelector=metadata.name=$(id)-2&dryRun=All',
         f'DELETE {sample.all}?labelSelector====',
         f'DELETE {sample.all}?fieldSelector=metadata.name=$(id)-2&gracePeriodSeconds=0',
-        f'GET {sample.all}/$(id)-2',
+        {
+            'do': f'GET {sample.all}/$(id)-2',
+            **({'until': {'code': 404}} if sample.orphans else {}),
+        },
     ]
 
 

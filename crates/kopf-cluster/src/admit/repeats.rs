@@ -13,7 +13,7 @@ pub fn of_metadata(resource: &ResourceType) -> usize {
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "events") => 2,
         ("node.k8s.io", "runtimeclasses")
-        | ("rbac.authorization.k8s.io", "clusterroles" | "roles")
+        | ("rbac.authorization.k8s.io", _)
         | (
             "",
             "endpoints" | "configmaps" | "secrets" | "serviceaccounts" | "persistentvolumes" | "pods" | "nodes"
@@ -32,7 +32,6 @@ pub fn of_metadata(resource: &ResourceType) -> usize {
 pub fn of_finalizers(resource: &ResourceType) -> usize {
     match (resource.group.as_str(), resource.plural.as_str()) {
         _ if resource.custom().is_some() => 2,
-        ("apps", "controllerrevisions") => 3,
         ("", "persistentvolumes" | "limitranges" | "events")
         | ("policy", "poddisruptionbudgets")
         | ("storage.k8s.io", "csinodes" | "volumeattachments")

@@ -3,21 +3,33 @@
 use serde_json::{Value, json};
 
 use crate::catalog::ResourceType;
+use crate::schema::FieldError;
 use crate::state::State;
+use crate::status::Refusal;
 
 /// Services get an address of their own, and ports on nodes if they want them.
-pub fn prepare_new(state: &State, resource: &ResourceType, service: &mut Value) {
+pub fn prepare_new(state: &State, resource: &ResourceType, service: &mut Value) -> Result<(), Refusal> {
     if service["spec"]["type"] == "ExternalName" || !service["spec"].is_object() {
-        return;
+        return Ok(());
     }
     let taken: Vec<Value> =
         state.store().list(&resource.storage, None, None).iter().map(|stored| stored.decode()).collect();
-    let spec = &mut service["spec"];
-    if spec["clusterIP"].as_str().is_none_or(str::is_empty) {
+    if service["spec"]["clusterIP"].as_str().is_none_or(str::is_empty) {
         let is_free = |address: &String| !taken.iter().any(|other| other["spec"]["clusterIP"] == address.as_str());
         let addresses = (0..=255).flat_map(|high| (1..=254).map(move |low| format!("10.0.{high}.{low}")));
-        spec["clusterIP"] = json!(addresses.into_iter().find(is_free).unwrap_or_default());
+        let address = addresses.into_iter().find(is_free).unwrap_or_default();
+        if service["metadata"]["name"].as_str().is_none_or(str::is_empty) {
+            // Addresses tell whose they are.
+            let detail = format!(
+                "failed to allocate IP: IPAddress.networking.k8s.io \"{address}\" is invalid: spec.parentRef.name: \
+                 Required value"
+            );
+            let error = FieldError::invalid("spec.clusterIPs", json!([""]), detail);
+            return Err(Refusal::invalid(resource, "", &[error]));
+        }
+        service["spec"]["clusterIP"] = json!(address);
     }
+    let spec = &mut service["spec"];
     spec["clusterIPs"] = json!([spec["clusterIP"]]);
     for (field, value) in [("ipFamilies", json!(["IPv4"])), ("ipFamilyPolicy", json!("SingleStack"))] {
         if spec.get(field).is_none() {
@@ -42,6 +54,7 @@ pub fn prepare_new(state: &State, resource: &ResourceType, service: &mut Value) 
             spec["allocateLoadBalancerNodePorts"] = json!(true);
         }
     }
+    Ok(())
 }
 
 /// What was given to a service stays its own, also if an update leaves it out.

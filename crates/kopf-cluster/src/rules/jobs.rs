@@ -13,7 +13,12 @@ use Rule::{Code, Given, If, Immutable, In, Is, Required, Within};
 use Test::{NonNegative, OneOf, Text};
 
 pub const JOB: Rules = &[
-    Within("spec", &[Code(job_selector), Code(job_spec), Code(generated_selector), Code(job_labels)]),
+    If(
+        Condition::New,
+        &[Within("spec", &[Code(job_selector), Code(job_spec), Code(generated_selector), Code(job_labels)])],
+    ),
+    // Whatever is wrong with the spec of a changed job is found twice.
+    If(Condition::Changing, &[Within("spec", &[Code(whole_spec), Code(whole_spec)])]),
     If(
         Condition::Changing,
         &[
@@ -66,6 +71,14 @@ const SPEC: Rules = &[
     Within("template", TEMPLATE),
     Code(ending_template),
 ];
+
+/// A job as it must stay. What is wrong with its selector comes last.
+fn whole_spec(spec: &Spot<'_>, errors: &mut Errors) {
+    job_spec(spec, errors);
+    job_selector(spec, errors);
+    generated_selector(spec, errors);
+    job_labels(spec, errors);
+}
 
 fn job_spec(spec: &Spot<'_>, errors: &mut Errors) {
     spec.check(SPEC, errors);

@@ -11,7 +11,7 @@ use super::{Condition, Rule, Rules, Spot, Test};
 use crate::addresses::{self, Range};
 use crate::names;
 use crate::schema::{FieldError, FieldErrorKind, go_json};
-use Rule::{Code, Each, Given, If, Immutable, In, Is, Must, Required, Within};
+use Rule::{Code, Each, Given, If, In, Is, Must, Required, Within};
 use Test::{AtMostBytes, Between, OneOf, PortOrName, Text};
 
 pub const INGRESS: Rules = &[
@@ -142,7 +142,7 @@ fn class_annotation(ingress: &Spot<'_>, errors: &mut Errors) {
 }
 
 pub const INGRESS_CLASS: Rules = &[
-    Immutable("spec.controller"),
+    Code(controller_change),
     Within(
         "spec",
         &[
@@ -153,6 +153,12 @@ pub const INGRESS_CLASS: Rules = &[
         ],
     ),
 ];
+
+fn controller_change(class: &Spot<'_>, errors: &mut Errors) {
+    if class.changes("spec.controller") {
+        errors.push(class.invalid("spec.controller", "field is immutable"));
+    }
+}
 
 fn controller(spec: &Spot<'_>, errors: &mut Errors) {
     let name = spec.text("controller");

@@ -25,6 +25,13 @@ fn changes(pod: &Spot<'_>, errors: &mut Errors) {
         errors.push(FieldError::forbidden("spec.initContainers", "pod updates may not add or remove containers"));
         return;
     }
+    for list in ["containers", "initContainers"] {
+        for (index, container) in after[list].as_array().into_iter().flatten().enumerate() {
+            if container["image"].as_str().is_none_or(|image| image.trim().is_empty()) {
+                errors.push(FieldError::required(format!("spec.{list}[{index}].image"), ""));
+            }
+        }
+    }
     deadline(before, after, errors);
     gates(before, after, errors);
     let mut munged = after.clone();

@@ -1,4 +1,4 @@
-//! What extends the API: webhooks, policies, services of other servers. And events, which tell about it.
+//! What extends the API: webhooks, policies, services of other servers.
 
 use serde_json::{Value, json};
 
@@ -332,29 +332,5 @@ fn trust(spec: &Spot<'_>, errors: &mut Errors) {
     }
     if skips && has_bundle {
         errors.push(spec.invalid("insecureSkipTLSVerify", "may not be true if caBundle is present"));
-    }
-}
-
-/// Events of the newer group.
-pub const EVENT: Rules = &[
-    Code(event_time),
-    Needs("reportingController", ""),
-    Must("reportingController", Text(names::check_qualified_name)),
-    Required("reportingInstance"),
-    Required("action"),
-    Required("reason"),
-    Code(event_type),
-];
-
-fn event_time(event: &Spot<'_>, errors: &mut Errors) {
-    if event.get("eventTime").is_none() {
-        errors.push(FieldError::required("eventTime", ""));
-    }
-}
-
-fn event_type(event: &Spot<'_>, errors: &mut Errors) {
-    let kind = event.text("type");
-    if !["Normal", "Warning"].contains(&kind) {
-        errors.push(FieldError::invalid("type", json!(""), format!("has invalid value: {kind}")));
     }
 }

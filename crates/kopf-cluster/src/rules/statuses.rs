@@ -98,6 +98,7 @@ pub const JOB: Rules = &[Within(
         Given("terminating", NonNegative),
         Code(job_counters),
         Code(job_end),
+        Code(job_start),
     ],
 )];
 
@@ -139,6 +140,17 @@ fn job_counters(status: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
+/// A job that runs has begun when it has begun.
+fn job_start(status: &Spot<'_>, errors: &mut Errors) {
+    let before = status.old.map(|old| &old["startTime"]).filter(|time| time.is_string());
+    let suspended = status.parent.is_some_and(|job| job.get("spec.suspend") == Some(&Value::Bool(true)));
+    let now = status.get("startTime");
+    if before.is_some() && before != now && !suspended {
+        let detail = "field is immutable for unsuspended job once set";
+        errors.push(FieldError::invalid(status.at("startTime"), now.cloned().unwrap_or_default(), detail));
+    }
+}
+
 /// A job ends in an order: first the reason is known, then it is over.
 fn job_end(status: &Spot<'_>, errors: &mut Errors) {
     let is = |name: &str| {
@@ -174,5 +186,24 @@ fn job_end(status: &Spot<'_>, errors: &mut Errors) {
     {
         let detail = "must be equal to or after `startTime`";
         errors.push(FieldError::invalid(status.at("completionTime"), end.clone(), detail));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::evaluate::run;
+    use super::*;
+
+    #[test]
+    fn the_start_of_a_job_that_runs_is_fixed() {
+        let job = |time: Value, suspended: bool| json!({"spec": {"suspend": suspended}, "status": {"startTime": time}});
+        let begun = job(json!("2024-01-01T00:00:00Z"), false);
+        for (next, refused) in
+            [(begun.clone(), false), (job(Value::Null, false), true), (job(Value::Null, true), false)]
+        {
+            let errors = run(JOB, &next, Some(&begun));
+            assert_eq!(!errors.is_empty(), refused, "{errors:?}");
+        }
+        assert!(run(JOB, &begun, Some(&job(Value::Null, false))).is_empty());
     }
 }

@@ -106,6 +106,8 @@ fn restore(target: &mut Value, source: &Value, field: &str) {
 
 pub const VOLUME: Rules = &[
     Within("spec", &[Code(|spec, errors| volume_spec(spec, false, errors))]),
+    // Whatever is wrong with a changed volume is found twice.
+    If(Condition::Changing, &[Within("spec", &[Code(|spec, errors| volume_spec(spec, false, errors))])]),
     If(Condition::Changing, &[Code(volume_changes)]),
 ];
 

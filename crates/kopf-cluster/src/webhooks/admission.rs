@@ -19,7 +19,7 @@ use crate::admit;
 use crate::catalog::ResourceType;
 use crate::go_types;
 use crate::patching::{JsonPatchError, apply_json_patch};
-use crate::request::Request;
+use crate::request::{Request, User};
 use crate::routes::ObjectRoute;
 use crate::state::State;
 use crate::status::Refusal;
@@ -56,6 +56,11 @@ struct Objects<'a> {
 }
 
 impl<'a> Admission<'a> {
+    /// Who asks.
+    pub fn user(&self) -> &'a User {
+        &self.request.user
+    }
+
     /// The admission of a request.
     pub fn of(
         state: &'a State,
