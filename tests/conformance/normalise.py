@@ -48,7 +48,18 @@ REPLACED = (
     (re.compile(r'(?<=127\.0\.0\.1:)\d+'), '<port>'),
     (re.compile(r'https://localhost:\d+'), 'https://localhost:<port>'),
 )
-HASHES = ('pod-template-hash', 'controller-revision-hash', 'pod-template-generation')
+#: What workloads are made of gets its names from hashes and by chance.
+MADE_NAMES = (
+    (re.compile(r'-(?=[a-z]*\d)[bcdfghjklmnpqrstvwxz2456789]{8,10}\b'), '-<hash>'),
+    (re.compile(r'-[bcdfghjklmnpqrstvwxz2456789]{5}\b'), '-<generated>'),
+    (re.compile(r'\b(kwok-\d|kopf-node)\b'), '<node>'),
+)
+HASHES = (
+    'pod-template-hash',
+    'controller-revision-hash',
+    'controller.kubernetes.io/hash',
+    'pod-template-generation',
+)
 INITIAL = 'initial-events-end'
 #: Objects inside of messages, quoted twice.
 OBJECT_IN_MESSAGE = re.compile(r'(?<=Invalid value: )"\{.*\}"(?=: )')
@@ -132,7 +143,7 @@ class Normaliser:
                 text = text.replace(word, replacement)
         text = UID.sub('<uid>', text)
         text = TIME.sub(self._time, text)
-        for pattern, replacement in REPLACED:
+        for pattern, replacement in REPLACED if self._track_versions else REPLACED + MADE_NAMES:
             text = pattern.sub(replacement, text)
         return text
 

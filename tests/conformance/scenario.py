@@ -9,10 +9,12 @@ them. A step is either a text (``GET v1:configmaps/a``) or a mapping with these 
 * ``with``: changes to the body by dotted paths, for bodies that were saved before;
 * ``accept``: the accepted content type, or a short name of it; ``headers``: others;
 * ``save``: names for parts of the answer, by dotted paths, to be used later as ``$(name)``;
-* ``until``: the request is repeated until the answer has this ``code``, or ``is`` at this ``path``.
+* ``until``: the request is repeated until the answer has this ``code``, or ``is`` at this ``path``;
+* ``unseen: true``: the answer is waited for, but not compared.
 
 ``$(ns)`` is the namespace, ``$(id)`` is a word for names that must be unique in the cluster, and
-``$(ip)`` an address which is so.
+``$(ip)`` an address which is so. ``$(hook)`` is the address of a webhook (see hooks.py), ``$(ca)``
+its certificate.
 """
 
 from __future__ import annotations
@@ -55,6 +57,7 @@ STEP_KEYS = {
     'headers',
     'save',
     'until',
+    'unseen',
 }
 
 
@@ -86,6 +89,7 @@ class Step:
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     save: Mapping[str, str] = dataclasses.field(default_factory=dict)
     until: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    unseen: bool = False
 
     def request(self, values: Mapping[str, Any]) -> Request:
         """The request with the names replaced by their values."""
@@ -120,6 +124,10 @@ class Scenario:
     @property
     def defines_kinds(self) -> bool:
         return any('/customresourcedefinitions' in step.target for step in self.steps)
+
+    @property
+    def calls_hooks(self) -> bool:
+        return '$(hook)' in repr(self.steps)
 
     @property
     def word(self) -> str:
@@ -172,6 +180,7 @@ def make_step(step: Any) -> Step:
         headers=headers,
         save=step.get('save', {}),
         until=step.get('until', {}),
+        unseen=step.get('unseen', False),
     )
 
 

@@ -118,7 +118,7 @@ fn settled_object(
     }
     generate_name(state, resource, metadata_of(&mut value)?);
     kinds::prepare_new(state, resource, &mut value)?;
-    settle_form(resource, &mut value);
+    settle_form(resource, &mut value, go_form::settle);
     let mut errors = kind_errors(resource, &value);
     let standard = repeats::wants_standard_finalizers(resource);
     errors.extend(names::check_metadata(&value["metadata"], traits::name_rule(resource), standard));
@@ -207,7 +207,8 @@ fn settled_state(
         ownership::record(state, resource, writer, Some(old), &mut value);
     }
     kinds::prepare_change(resource, old, &mut value);
-    settle_form(resource, &mut value);
+    kinds::note_phase(resource, old, &mut value, state.now());
+    settle_form(resource, &mut value, go_form::settle);
     let mut errors = kind_errors(resource, &value);
     let standard = repeats::wants_standard_finalizers(resource);
     let found = names::check_metadata(&value["metadata"], traits::name_rule(resource), standard);
@@ -304,19 +305,19 @@ fn complete(resource: &ResourceType, value: &mut Value) {
             }
             go_types::settle_quantities(resource, value);
             // Structs within structs are always there, so that their defaults are, too.
-            settle_form(resource, value);
+            settle_form(resource, value, go_form::settle_read);
             defaults::fill_in(resource, value);
             kinds::complete(resource, value);
-            settle_form(resource, value);
+            settle_form(resource, value, go_form::settle_read);
         }
     }
 }
 
 /// Built-in kinds show some fields even if nobody has set them, and drop others if they are empty.
-fn settle_form(resource: &ResourceType, value: &mut Value) {
+fn settle_form(resource: &ResourceType, value: &mut Value, settle: fn(&str, &str, &mut Value)) {
     // CRDs are kept in another way, and know by themselves what they show.
     if resource.custom().is_none() && !resource.is(CRDS.0, CRDS.1) {
-        go_form::settle(&resource.api_version(), &resource.kind, value);
+        settle(&resource.api_version(), &resource.kind, value);
     }
 }
 

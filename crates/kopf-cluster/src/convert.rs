@@ -25,7 +25,13 @@ pub const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation"
 
 /// Whether objects of the resource are stored in another shape than they are shown.
 pub fn is_needed(resource: &ResourceType) -> bool {
-    is_newer_event(resource) || is_first_autoscaler(resource)
+    is_newer_event(resource) || is_first_autoscaler(resource) || is_other_version(resource)
+}
+
+/// Whether it is a custom resource in another version than that of the store, and nobody converts it:
+/// all that happens is that fields that a version does not know are dropped.
+fn is_other_version(resource: &ResourceType) -> bool {
+    resource.custom().is_some_and(|custom| custom.conversion.is_none() && custom.storage_version != resource.version)
 }
 
 fn is_newer_event(resource: &ResourceType) -> bool {
@@ -83,6 +89,9 @@ pub fn from_storage(resource: &ResourceType, value: &mut Value) {
     if is_first_autoscaler(resource) {
         autoscalers::to_first(value);
     }
+    if let Some(schema) = resource.schema().filter(|_| is_other_version(resource)) {
+        schema.prune(value);
+    }
 }
 
 /// From the shape of the resource to that of the store.
@@ -90,7 +99,12 @@ pub fn to_storage(resource: &ResourceType, value: &mut Value) {
     match resource.custom() {
         // What a webhook converts is in the right version already, whichever that is.
         Some(custom) if custom.conversion.is_some() => {}
-        Some(custom) => value["apiVersion"] = json!(format!("{}/{}", resource.group, custom.storage_version)),
+        Some(custom) => {
+            value["apiVersion"] = json!(format!("{}/{}", resource.group, custom.storage_version));
+            if let Some(schema) = custom.storage_schema().filter(|_| is_other_version(resource)) {
+                schema.prune(value);
+            }
+        }
         None => {
             if let Value::Object(fields) = value {
                 fields.shift_remove("apiVersion");

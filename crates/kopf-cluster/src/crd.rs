@@ -4,12 +4,12 @@
 //! that is what the controllers of a real server do some milliseconds later. [`resource_types`]
 //! turns a settled CRD into what the catalog serves.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::catalog::{Origin, ResourceType, Subresource, TypeFacts, definitions};
+use crate::catalog::{Origin, ResourceType, Subresource, TypeFacts, definitions, version_priority};
 use crate::clock::timestamp;
 use crate::jsonpath::JsonPath;
 use crate::schema::Schema;
@@ -28,6 +28,9 @@ pub struct CustomVersion {
     pub scale: Option<ScalePaths>,
     /// The version in which its objects are stored.
     pub storage_version: String,
+    /// The `openAPIV3Schema` of that version, compiled when it is first needed.
+    storage_open_api_schema: Value,
+    storage_schema: OnceLock<Option<Schema>>,
     /// What converts them; None if the versions differ in their names only.
     pub conversion: Option<ConversionWebhook>,
     /// What clients of this version are warned of.
@@ -60,13 +63,22 @@ pub struct ScalePaths {
 impl CustomVersion {
     /// The schema, ready to be used.
     pub fn compile_schema(&self) -> Option<Schema> {
-        if self.open_api_schema.is_null() || self.preserve_unknown_fields {
+        self.compile(&self.open_api_schema)
+    }
+
+    /// The schema of the version in which objects are stored.
+    pub fn storage_schema(&self) -> Option<&Schema> {
+        self.storage_schema.get_or_init(|| self.compile(&self.storage_open_api_schema)).as_ref()
+    }
+
+    fn compile(&self, open_api_schema: &Value) -> Option<Schema> {
+        if open_api_schema.is_null() || self.preserve_unknown_fields {
             return None;
         }
         let document = definitions("", "v1");
         let nothing = Map::new();
         let known = document.as_ref().and_then(|document| document["components"]["schemas"].as_object());
-        Schema::of_custom_resource(&self.open_api_schema, known.unwrap_or(&nothing)).ok()
+        Schema::of_custom_resource(open_api_schema, known.unwrap_or(&nothing)).ok()
     }
 }
 
@@ -217,9 +229,20 @@ pub fn is_established(crd: &Value) -> bool {
 }
 
 fn storage_version(spec: &Value) -> Option<String> {
-    let versions = spec["versions"].as_array()?;
-    let stored = versions.iter().find(|version| version["storage"] == true)?;
-    Some(stored["name"].as_str()?.to_owned())
+    Some(storing(spec)?["name"].as_str()?.to_owned())
+}
+
+/// The version in which objects are stored.
+fn storing(spec: &Value) -> Option<&Value> {
+    spec["versions"].as_array()?.iter().find(|version| version["storage"] == true)
+}
+
+/// The newest version that clients of a deprecated one should use.
+fn better_version<'a>(spec: &'a Value, deprecated: &str) -> Option<&'a str> {
+    let versions = spec["versions"].as_array()?.iter();
+    let served = versions.filter(|version| version["served"] == true && version["deprecated"] != true);
+    let names = served.filter_map(|version| version["name"].as_str());
+    names.filter(|name| version_priority(name) > version_priority(deprecated)).max_by_key(|name| version_priority(name))
 }
 
 /// The resources that a CRD defines, one per served version.
@@ -274,11 +297,18 @@ fn resource_type(crd: &Value, version: &Value) -> ResourceType {
             status_replicas: text(&scale["statusReplicasPath"]),
             label_selector: scale["labelSelectorPath"].as_str().map(str::to_owned),
         }),
+        storage_open_api_schema: storing(spec)
+            .map(|version| version["schema"]["openAPIV3Schema"].clone())
+            .unwrap_or_default(),
+        storage_schema: OnceLock::new(),
         storage_version: storage_version(spec).unwrap_or_default(),
         conversion: ConversionWebhook::parse(&spec["conversion"]),
         deprecation: (version["deprecated"] == true).then(|| match version["deprecationWarning"].as_str() {
             Some(warning) => warning.to_owned(),
-            None => format!("{group}/{version_name} {kind} is deprecated"),
+            None => {
+                let better = better_version(spec, &version_name).map(|better| format!("; use {group}/{better} {kind}"));
+                format!("{group}/{version_name} {kind} is deprecated{}", better.unwrap_or_default())
+            }
         }),
         terminating: crd["metadata"].get("deletionTimestamp").is_some(),
         preserve_unknown_fields: spec["preserveUnknownFields"] == true,

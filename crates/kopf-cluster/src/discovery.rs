@@ -150,14 +150,13 @@ fn put_names(entry: &mut Value, resource: &ResourceType) {
     }
 }
 
-/// Clients only compare it; any text that is the same for the same storage will do.
+/// Tells the kind and the version in which objects are stored, in short.
 fn storage_hash(resource: &ResourceType) -> String {
     use base64::Engine;
-    let bytes = resource
-        .storage
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    base64::engine::general_purpose::STANDARD.encode(bytes.to_be_bytes())
+    let version = resource.custom().map_or(&resource.version, |custom| &custom.storage_version);
+    let kind = format!("{}/{version}/{}", resource.group, resource.kind);
+    let digest = ring::digest::digest(&ring::digest::SHA256, kind.as_bytes());
+    base64::engine::general_purpose::STANDARD.encode(&digest.as_ref()[..8])
 }
 
 fn aggregated(catalog: &Catalog, group: &str, versions: &[String]) -> Value {

@@ -10,14 +10,16 @@ use serde_json::{Value, json};
 
 use crate::catalog::ResourceType;
 use crate::crd::CLEANUP_FINALIZER;
+use crate::ownership::{self, Writer};
 use crate::render::decode;
 use crate::state::{CRDS, State};
 use crate::store::Place;
 use crate::verbs::{DeleteOptions, FOREGROUND, ORPHAN, Propagation, delete_object, write_if_unchanged};
 
-/// Looks after an object that was changed: whether it waits for its dependents.
+/// Looks after an object that was changed: whether it waits for its dependents, or has lost its owners.
 pub fn after_update(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
     if object["metadata"].get("deletionTimestamp").is_none() {
+        collect_ownerless(state, resource, object);
         return;
     }
     let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
@@ -126,15 +128,33 @@ fn owners_of(state: &State, resource: &ResourceType, place: &Place) -> Vec<Value
 
 /// The object that a reference names, if it is there.
 pub fn find_owner(state: &State, reference: &Value, namespace: Option<&str>) -> Option<(Arc<ResourceType>, Value)> {
-    let api_version = reference["apiVersion"].as_str()?;
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let kind = reference["kind"].as_str()?;
-    let catalog = state.catalog();
-    let resource = catalog.in_version(group, version).into_iter().find(|resource| resource.kind == kind)?;
+    let resource = &kind_of(state, reference)?;
     let namespace = if resource.namespaced { namespace.unwrap_or_default() } else { "" };
     let stored = state.get(resource, &Place::new(namespace, reference["name"].as_str()?))?;
     let owner = decode(resource, &stored);
     (owner["metadata"]["uid"] == reference["uid"]).then(|| (Arc::clone(resource), owner))
+}
+
+/// The resource of the kind that a reference names.
+fn kind_of(state: &State, reference: &Value) -> Option<Arc<ResourceType>> {
+    let api_version = reference["apiVersion"].as_str()?;
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let kind = reference["kind"].as_str()?;
+    let catalog = state.catalog();
+    catalog.in_version(group, version).into_iter().find(|resource| resource.kind == kind).cloned()
+}
+
+/// Deletes an object all of whose owners are gone. Nobody knows whether owners of unknown kinds are.
+fn collect_ownerless(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
+    let owners = object["metadata"]["ownerReferences"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let namespace = object["metadata"]["namespace"].as_str();
+    let is_gone = |owner: &Value| kind_of(state, owner).is_some() && find_owner(state, owner, namespace).is_none();
+    if !owners.is_empty() && owners.iter().all(is_gone) {
+        let place = Place::new(namespace.unwrap_or_default(), object["metadata"]["name"].as_str().unwrap_or_default());
+        let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
+        // Whatever is gone in the meantime is what is wanted.
+        let _ = delete_object(state, resource, &place, &options);
+    }
 }
 
 /// Removes the reference to an owner from a dependent.
@@ -146,6 +166,8 @@ fn disown(state: &Arc<State>, resource: &Arc<ResourceType>, place: &Place, uid: 
             owners.retain(|owner| owner["uid"] != uid);
         }
         drop_if_empty(&mut next, "ownerReferences");
+        // What is gone, nobody owns any more.
+        ownership::record(state, resource, &Writer::system("kube-controller-manager", ""), Some(old), &mut next);
         Ok(next)
     });
 }

@@ -16,12 +16,28 @@ use crate::protobuf::message_name;
 /// Structs nested deeper than this are left as they are.
 const DEPTH_LIMIT: usize = 100;
 
-/// Brings an object into the form of its kind. The metadata of the object itself is left alone:
-/// it has rules of its own.
+/// Brings an object into the form in which it is stored. The metadata of the object itself is left
+/// alone: it has rules of its own.
 pub fn settle(api_version: &str, kind: &str, object: &mut Value) {
+    settle_as(Emptiness::Nothing, api_version, kind, object);
+}
+
+/// Brings an object into the form in which it is read: lists without items are still there.
+pub fn settle_read(api_version: &str, kind: &str, object: &mut Value) {
+    settle_as(Emptiness::Kept, api_version, kind, object);
+}
+
+/// What becomes of lists and mappings without items that are not omitted.
+#[derive(Clone, Copy)]
+enum Emptiness {
+    Kept,
+    Nothing,
+}
+
+fn settle_as(emptiness: Emptiness, api_version: &str, kind: &str, object: &mut Value) {
     let (Some(fields), Some(structs)) = (object.as_object_mut(), structs(api_version, kind)) else { return };
     let metadata = fields.get("metadata").cloned();
-    settle_fields(structs.0, structs.1, fields, 0);
+    Form { all: structs.0, emptiness }.settle_fields(structs.1, fields, 0);
     fields.shift_remove("metadata");
     if let Some(metadata) = metadata {
         fields.shift_insert(0, "metadata".into(), metadata);
@@ -32,7 +48,7 @@ pub fn settle(api_version: &str, kind: &str, object: &mut Value) {
 pub fn empty(api_version: &str, kind: &str) -> Option<Map<String, Value>> {
     let (all, fields) = structs(api_version, kind)?;
     let mut object = Map::new();
-    settle_fields(all, fields, &mut object, 0);
+    Form { all, emptiness: Emptiness::Nothing }.settle_fields(fields, &mut object, 0);
     Some(object)
 }
 
@@ -74,37 +90,83 @@ fn read() -> Structs {
     table.as_object().into_iter().flatten().map(|(name, list)| (name.as_str(), fields(list))).collect()
 }
 
-fn settle_fields(all: &Structs, fields: &[Field], object: &mut Map<String, Value>, depth: usize) {
-    if depth > DEPTH_LIMIT {
-        return;
-    }
-    for field in fields {
-        if field.inline {
-            if let Some(inner) = field.kind.strip_prefix('@').and_then(|name| all.get(name)) {
-                settle_fields(all, inner, object, depth + 1);
-            }
-            continue;
+/// How objects are brought into their form.
+struct Form<'a> {
+    all: &'a Structs,
+    emptiness: Emptiness,
+}
+
+impl Form<'_> {
+    fn settle_fields(&self, fields: &[Field], object: &mut Map<String, Value>, depth: usize) {
+        if depth > DEPTH_LIMIT {
+            return;
         }
-        match object.get_mut(field.name).filter(|value| !value.is_null()) {
-            Some(value) => {
-                settle_value(all, field.kind, value, depth);
-                if !field.pointer && is_empty(field.kind, value) {
-                    match (field.omit_empty, field.kind.as_bytes().first()) {
-                        (true, _) => drop(object.shift_remove(field.name)),
-                        // Lists and mappings without items are not stored.
-                        (false, Some(b'[' | b'{')) => *value = Value::Null,
-                        (false, _) => {}
+        for field in fields {
+            if field.inline {
+                if let Some(inner) = field.kind.strip_prefix('@').and_then(|name| self.all.get(name)) {
+                    self.settle_fields(inner, object, depth + 1);
+                }
+                continue;
+            }
+            match object.get_mut(field.name).filter(|value| !value.is_null()) {
+                Some(value) => {
+                    self.settle_value(field.kind, value, depth);
+                    if !field.pointer && is_empty(field.kind, value) {
+                        match (field.omit_empty, field.kind.as_bytes().first(), self.emptiness) {
+                            (true, ..) => drop(object.shift_remove(field.name)),
+                            // Lists and mappings without items are not stored.
+                            (false, Some(b'[' | b'{'), Emptiness::Nothing) => *value = Value::Null,
+                            (false, ..) => {}
+                        }
                     }
                 }
+                None => {
+                    let zero = if field.pointer { Value::Null } else { self.zero(field.kind, depth) };
+                    let is_empty = field.pointer || field.name == CREATION || is_empty(field.kind, &zero);
+                    match field.omit_empty && is_empty {
+                        true => object.shift_remove(field.name),
+                        false => object.insert(field.name.into(), zero),
+                    };
+                }
             }
-            None => {
-                let zero = if field.pointer { Value::Null } else { zero(all, field.kind, depth) };
-                let is_empty = field.pointer || field.name == CREATION || is_empty(field.kind, &zero);
-                match field.omit_empty && is_empty {
-                    true => object.shift_remove(field.name),
-                    false => object.insert(field.name.into(), zero),
-                };
+        }
+    }
+
+    fn settle_value(&self, kind: &str, value: &mut Value, depth: usize) {
+        match (kind.split_at_checked(1), value) {
+            (Some(("@", name)), Value::Object(fields)) => {
+                if let Some(inner) = self.all.get(name).filter(|_| !is_union(name)) {
+                    self.settle_fields(inner, fields, depth + 1);
+                }
             }
+            (Some(("[", item)), Value::Array(items)) => {
+                items.iter_mut().for_each(|value| self.settle_value(item, value, depth));
+            }
+            (Some(("{", item)), Value::Object(entries)) => {
+                entries.values_mut().for_each(|value| self.settle_value(item, value, depth));
+            }
+            _ => {}
+        }
+    }
+
+    /// What a field has that nobody has set.
+    fn zero(&self, kind: &str, depth: usize) -> Value {
+        match kind {
+            "s" => json!(""),
+            "i" | "d" | "I" => json!(0),
+            "b" => json!(false),
+            "Q" => json!("0"),
+            "D" => json!("0s"),
+            _ => match kind.strip_prefix('@') {
+                Some(name) if !is_union(name) => {
+                    let mut fields = Map::new();
+                    if let Some(inner) = self.all.get(name) {
+                        self.settle_fields(inner, &mut fields, depth + 1);
+                    }
+                    Value::Object(fields)
+                }
+                _ => Value::Null,
+            },
         }
     }
 }
@@ -112,47 +174,9 @@ fn settle_fields(all: &Structs, fields: &[Field], object: &mut Map<String, Value
 /// The only time that is omitted when it is not set.
 const CREATION: &str = "creationTimestamp";
 
-fn settle_value(all: &Structs, kind: &str, value: &mut Value, depth: usize) {
-    match (kind.split_at_checked(1), value) {
-        (Some(("@", name)), Value::Object(fields)) => {
-            if let Some(inner) = all.get(name).filter(|_| !is_union(name)) {
-                settle_fields(all, inner, fields, depth + 1);
-            }
-        }
-        (Some(("[", item)), Value::Array(items)) => {
-            items.iter_mut().for_each(|value| settle_value(all, item, value, depth));
-        }
-        (Some(("{", item)), Value::Object(entries)) => {
-            entries.values_mut().for_each(|value| settle_value(all, item, value, depth));
-        }
-        _ => {}
-    }
-}
-
 /// Some types of the schemas of CRDs are one thing or another.
 fn is_union(name: &str) -> bool {
     name.starts_with("apiextensions/v1.JSONSchemaPropsOr")
-}
-
-/// What a field has that nobody has set.
-fn zero(all: &Structs, kind: &str, depth: usize) -> Value {
-    match kind {
-        "s" => json!(""),
-        "i" | "d" | "I" => json!(0),
-        "b" => json!(false),
-        "Q" => json!("0"),
-        "D" => json!("0s"),
-        _ => match kind.strip_prefix('@') {
-            Some(name) if !is_union(name) => {
-                let mut fields = Map::new();
-                if let Some(inner) = all.get(name) {
-                    settle_fields(all, inner, &mut fields, depth + 1);
-                }
-                Value::Object(fields)
-            }
-            _ => Value::Null,
-        },
-    }
 }
 
 /// Whether a value counts as empty for its field. Structs never do, and neither do the types

@@ -16,12 +16,12 @@ pub fn misfit(resource: &ResourceType, object: &Value) -> Option<String> {
     Walk { known }.fields(&definition.name, known.get(&definition.name)?, "", object)
 }
 
-/// The same for a kind that is only a part of others.
-pub fn misfit_of(group: &str, version: &str, kind: &str, object: &Value) -> Option<String> {
-    let document = crate::catalog::definitions(group, version)?;
+/// The same for a scale, which is only a part of others.
+pub fn misfit_of_scale(scale: &Value) -> Option<String> {
+    const NAME: &str = "io.k8s.api.autoscaling.v1.Scale";
+    let document = crate::catalog::definitions("", "v1")?;
     let known = document["components"]["schemas"].as_object()?;
-    let name = format!("io.k8s.api.{group}.{version}.{kind}");
-    Walk { known }.fields(&name, known.get(&name)?, "", object)
+    Walk { known }.fields(NAME, known.get(NAME)?, "", scale)
 }
 
 /// The same for the metadata of custom resources.

@@ -126,6 +126,15 @@ pub fn prepare_change(resource: &ResourceType, old: &Value, object: &mut Value) 
     }
 }
 
+/// Volumes tell since when they are in their phase.
+pub fn note_phase(resource: &ResourceType, old: &Value, object: &mut Value, now: Timestamp) {
+    const SINCE: &str = "lastPhaseTransitionTime";
+    let (before, after) = (&old["status"], &object["status"]);
+    if resource.is("", "persistentvolumes") && before["phase"] != after["phase"] && before[SINCE] == after[SINCE] {
+        object["status"][SINCE] = json!(timestamp(now));
+    }
+}
+
 /// What is wrong with an object beside its metadata.
 pub fn check(resource: &ResourceType, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     match resource.qualified().as_str() {

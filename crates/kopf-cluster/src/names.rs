@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use crate::addresses;
-use crate::schema::{FieldError, FieldErrorKind};
+use crate::schema::{FieldError, FieldErrorKind, go_json};
 
 /// The rules for the name of an object; they differ between kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,9 +245,11 @@ fn check_finalizers(metadata: &Value, standard: bool) -> Vec<FieldError> {
 
 fn check_owners(metadata: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let mut controllers = 0;
-    for (index, owner) in metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten().enumerate() {
-        let path = |field: &str| format!("metadata.ownerReferences[{index}].{field}");
+    let owners = metadata.get("ownerReferences").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let mut controller: Option<&Value> = None;
+    for owner in owners {
+        let path = |field: &str| format!("metadata.ownerReferences.{field}");
+        let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
         for (field, detail) in [
             ("apiVersion", "version must not be empty"),
             ("kind", "must not be empty"),
@@ -255,18 +257,48 @@ fn check_owners(metadata: &Value) -> Vec<FieldError> {
             ("uid", "must not be empty"),
         ] {
             let value = owner.get(field).cloned().unwrap_or_else(|| json!(""));
-            if value.as_str().is_none_or(str::is_empty) {
+            let is_odd = field == "apiVersion" && text(field).matches('/').count() > 1;
+            if is_odd || value.as_str().is_none_or(str::is_empty) {
                 errors.push(FieldError::new(FieldErrorKind::Invalid, path(field), value, detail));
             }
         }
-        controllers += usize::from(owner.get("controller") == Some(&Value::Bool(true)));
-    }
-    if controllers > 1 {
-        let detail = "Only one reference can have Controller set to true. Found \"true\" in references for several \
-                      owners";
-        errors.push(FieldError::invalid("metadata.ownerReferences", metadata["ownerReferences"].clone(), detail));
+        if text("apiVersion") == "v1" && text("kind") == "Event" {
+            let detail = "/v1, Kind=Event is disallowed from being an owner";
+            let kind = FieldErrorKind::Invalid;
+            errors.push(FieldError::quoting(kind, "metadata.ownerReferences", &owner_text(owner), detail));
+        }
+        if owner.get("controller") != Some(&Value::Bool(true)) {
+            continue;
+        }
+        match controller {
+            None => controller = Some(owner),
+            Some(first) => {
+                let name = |owner: &Value| {
+                    let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
+                    format!("{}/{}", text("kind"), text("name"))
+                };
+                let detail = format!(
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",
+                    name(first),
+                    name(owner)
+                );
+                let shown: Vec<String> = owners.iter().map(owner_text).collect();
+                let shown = format!("[{}]", shown.join(","));
+                errors.push(FieldError::quoting(FieldErrorKind::Invalid, "metadata.ownerReferences", &shown, &detail));
+            }
+        }
     }
     errors
+}
+
+/// A reference as the server quotes it.
+fn owner_text(owner: &Value) -> String {
+    let required = ["apiVersion", "kind", "name", "uid"]
+        .map(|field| (field, Some(owner.get(field).cloned().unwrap_or_else(|| json!("")))));
+    let optional = ["controller", "blockOwnerDeletion"].map(|field| (field, owner.get(field).cloned()));
+    let fields = required.into_iter().chain(optional);
+    let shown = fields.filter_map(|(field, value)| Some(format!("\"{field}\":{}", go_json(&value?))));
+    format!("{{{}}}", shown.collect::<Vec<_>>().join(","))
 }
 
 #[cfg(test)]

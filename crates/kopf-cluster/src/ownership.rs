@@ -153,4 +153,8 @@ impl Versions for KindVersions<'_> {
         converted["apiVersion"] = json!(api_version);
         Some(converted)
     }
+
+    fn converts_by_name(&self) -> bool {
+        self.resource.custom().is_some_and(|custom| custom.conversion.is_none())
+    }
 }

@@ -148,6 +148,7 @@ impl Renderer<'_> {
                 () if convert::is_needed(self.resource) => {
                     let mut value = stored.decode();
                     convert::from_storage(self.resource, &mut value);
+                    go_form::settle(&self.resource.api_version(), &self.resource.kind, &mut value);
                     text.extend(to_bytes(&value));
                 }
                 () => text.extend_from_slice(&stored.raw),

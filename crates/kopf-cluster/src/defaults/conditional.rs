@@ -78,6 +78,13 @@ fn fill_list(parent: &mut Value, field: &str, default: Value) {
 
 /// Ports of services lead to the same port of pods, if nothing else is said.
 fn fill_service(service: &mut Value) {
+    let kind = service["spec"]["type"].as_str().unwrap_or_default().to_owned();
+    if matches!(kind.as_str(), "NodePort" | "LoadBalancer") {
+        put(&mut service["spec"], "externalTrafficPolicy", &json!("Cluster"));
+    }
+    if kind == "LoadBalancer" {
+        put(&mut service["spec"], "allocateLoadBalancerNodePorts", &json!(true));
+    }
     let Some(spec) = service.get_mut("spec").filter(|spec| spec.is_object()) else { return };
     for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
         let same = port.get("port").cloned().unwrap_or_default();

@@ -47,12 +47,6 @@ pub fn prepare_new(state: &State, resource: &ResourceType, service: &mut Value) 
                 port["nodePort"] = json!(free.next());
             }
         }
-        if spec.get("externalTrafficPolicy").is_none() {
-            spec["externalTrafficPolicy"] = json!("Cluster");
-        }
-        if spec["type"] == "LoadBalancer" && spec.get("allocateLoadBalancerNodePorts").is_none() {
-            spec["allocateLoadBalancerNodePorts"] = json!(true);
-        }
     }
     Ok(())
 }

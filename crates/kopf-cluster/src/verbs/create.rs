@@ -11,7 +11,7 @@ use crate::kinds;
 use crate::namespaces;
 use crate::ownership::Writer;
 use crate::query::WriteOptions;
-use crate::render::{Renderer, decode};
+use crate::render::{Renderer, decode, put_type};
 use crate::request::{Answer, Request};
 use crate::routes::ObjectRoute;
 use crate::rules;
@@ -56,10 +56,11 @@ pub fn create_object(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
     namespace: Option<&str>,
-    value: Value,
+    mut value: Value,
     dry_run: bool,
     writer: Option<&Writer>,
 ) -> Result<Value, Refusal> {
+    put_type(&mut value, resource);
     create_admitted(state, resource, namespace, value, dry_run, writer, None)
 }
 

@@ -69,7 +69,9 @@ pub fn scale(state: &Arc<State>, request: &Request, route: &ObjectRoute, verb: &
             None => {
                 let mut next = old.clone();
                 put(&mut next, &spec_path(resource), json!(replicas));
-                admit::new_state(state, resource, Part::Main, old, next, writer.as_ref(), None)
+                let mut next = admit::new_state(state, resource, Part::Main, old, next, writer.as_ref(), None)?;
+                forget_time_of_scale(&mut next);
+                Ok(next)
             }
         }
     })?;
@@ -117,7 +119,7 @@ fn wanted(
 fn scale_problem(scale: &Value) -> Option<String> {
     let text = |field: &str| scale.get(field).and_then(Value::as_str).unwrap_or_default();
     admit::type_mismatch(SCALE_VERSION, "Scale", text("apiVersion"), text("kind"))
-        .or_else(|| go_types::misfit_of("autoscaling", "v1", "Scale", scale))
+        .or_else(|| go_types::misfit_of_scale(scale))
 }
 
 fn check_replicas(resource: &ResourceType, name: &str, replicas: i64) -> Result<(), Refusal> {
@@ -147,10 +149,10 @@ fn entries_of_scale(object: &Value) -> Option<Value> {
     (!shown.is_empty()).then_some(Value::Array(shown))
 }
 
-/// Nobody knows later when a scale was applied.
+/// Nobody knows later when an object was scaled.
 fn forget_time_of_scale(object: &mut Value) {
     let entries = object["metadata"].get_mut("managedFields").and_then(Value::as_array_mut);
-    for entry in entries.into_iter().flatten().filter(|entry| entry["operation"] == "Apply") {
+    for entry in entries.into_iter().flatten() {
         if entry["subresource"] == SCALE
             && let Some(entry) = entry.as_object_mut()
         {

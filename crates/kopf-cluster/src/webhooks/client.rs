@@ -14,12 +14,14 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
+use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::Value;
 use tokio::net::TcpStream;
 
 use super::review::go_type;
+use super::trust::Verifier;
 use crate::admit::from_yaml;
 use crate::state::State;
 use crate::store::Place;
@@ -183,11 +185,12 @@ fn endpoint_of(state: &State, namespace: &str, service: &str, port: &str) -> Opt
 
 fn tls(authorities: &[u8]) -> Result<Arc<rustls::ClientConfig>, String> {
     let mut roots = rustls::RootCertStore::empty();
+    let bundle: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(authorities).flatten().collect();
     match authorities.is_empty() {
         false => {
-            for certificate in CertificateDer::pem_slice_iter(authorities).flatten() {
+            for certificate in &bundle {
                 // What is not a certificate cannot vouch for anybody.
-                let _ = roots.add(certificate);
+                let _ = roots.add(certificate.clone());
             }
             if roots.is_empty() {
                 return Err("unable to load root certificates: unable to parse bytes as PEM block".to_owned());
@@ -198,9 +201,12 @@ fn tls(authorities: &[u8]) -> Result<Arc<rustls::ClientConfig>, String> {
         }
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+    let usual = usual.build().map_err(|error| error.to_string())?;
     let builder = rustls::ClientConfig::builder_with_provider(provider);
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-    Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+    let verifier = Arc::new(Verifier { usual, bundle });
+    Ok(Arc::new(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
 }
 
 /// The errors of TLS as Go tells them.

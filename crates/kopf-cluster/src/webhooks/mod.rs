@@ -12,6 +12,7 @@ mod admission;
 mod review;
 mod replay;
 mod client;
+mod trust;
 
 // The versions of custom resources.
 mod conversion;

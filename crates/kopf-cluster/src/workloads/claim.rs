@@ -3,13 +3,11 @@
 //! Claims of a storage class that is there get a volume made for them; claims without a class get
 //! one of the volumes that fit. Nothing is stored anywhere.
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::objects::{is_deleted, name, namespace, remove_field, set_annotation, text, uid};
 use super::plan::{Action, Api, CLAIMS, CONTROLLERS, Plan, STORAGE_CLASSES, VOLUMES};
 use super::quantity::compare;
-use crate::clock::timestamp;
 
 const COMPONENT: &str = "persistentvolume-controller";
 const PROVISIONER: &str = "kopf.dev/simulated";
@@ -72,7 +70,7 @@ pub fn reconcile(claim: &Value, classes: &[Value], volumes: &[Value]) -> Plan {
 }
 
 /// What becomes of a volume: free to be claimed, or to go with its claim.
-pub fn reconcile_volume(now: Timestamp, volume: &Value, claim: Option<&Value>) -> Plan {
+pub fn reconcile_volume(volume: &Value, claim: Option<&Value>) -> Plan {
     let mut plan = Plan::default();
     if is_deleted(volume) {
         return plan;
@@ -86,15 +84,14 @@ pub fn reconcile_volume(now: Timestamp, volume: &Value, claim: Option<&Value>) -
     if phase == "Released" && text(volume, "/spec/persistentVolumeReclaimPolicy") == "Delete" {
         plan.push(Action::Delete { api: VOLUMES, object: volume.clone(), grace_period_seconds: None });
     } else if text(volume, "/status/phase") != phase {
-        plan.push(show_phase(now, volume, phase));
+        plan.push(show_phase(volume, phase));
     }
     plan
 }
 
-fn show_phase(now: Timestamp, volume: &Value, phase: &str) -> Action {
+fn show_phase(volume: &Value, phase: &str) -> Action {
     let mut object = volume.clone();
     object["status"]["phase"] = json!(phase);
-    object["status"]["lastPhaseTransitionTime"] = json!(timestamp(now));
     Action::UpdateStatus { api: VOLUMES, object, manager: CONTROLLERS }
 }
 

@@ -90,7 +90,7 @@ pub fn plan(state: &State, memory: &mut Memory, workloads: &Workloads, key: &Key
             let volume = reader.get(VOLUMES, place)?;
             let reference = &volume["spec"]["claimRef"];
             let claimed = Place::new(text(reference, "/namespace"), text(reference, "/name"));
-            claim::reconcile_volume(now, &volume, reader.get(CLAIMS, &claimed).as_ref())
+            claim::reconcile_volume(&volume, reader.get(CLAIMS, &claimed).as_ref())
         }
         Kind::Service => {
             let endpoints = reader.get(ENDPOINTS, place);

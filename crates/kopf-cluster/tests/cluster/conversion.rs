@@ -80,7 +80,7 @@ async fn objects_are_shown_in_the_version_that_is_asked_for() {
     assert_eq!(seen.len(), 1);
     assert_eq!(seen[0].1["request"]["objects"][0]["apiVersion"], "example.com/v1");
     let response = probe.send("GET", V1, &[], "").await;
-    assert_eq!(response.headers()["warning"], "299 - \"example.com/v1 Thing is deprecated\"");
+    assert_eq!(response.headers()["warning"], "299 - \"example.com/v1 Thing is deprecated; use example.com/v2 Thing\"");
 }
 
 #[tokio::test]

@@ -29,6 +29,7 @@ pub use zero::zero_object;
 use compare::{Comparison, compare};
 use owners::{Operation, Owner, Owners};
 use shape::Shape;
+use typed::misfits;
 
 /// A write as the bookkeeping sees it.
 pub struct Write<'a> {
@@ -53,6 +54,11 @@ pub trait Versions {
 
     /// An object in another version; absent if it cannot be converted.
     fn convert(&self, object: &Value, api_version: &str) -> Option<Value>;
+
+    /// Whether an object is converted by its name only, so that it may not fit another version.
+    fn converts_by_name(&self) -> bool {
+        false
+    }
 }
 
 /// A kind with one version only, or whose versions differ in nothing that matters here.
@@ -91,9 +97,26 @@ pub fn record_write(write: &Write<'_>, old: Option<&Value>, new: &mut Value) {
     if owners.is_empty() && old.is_some() {
         return;
     }
+    // A real server gives up the bookkeeping of what it cannot see in all versions.
+    if write.versions.converts_by_name() && owners.values().any(|owned| !fits(write, new, &owned.api_version)) {
+        return;
+    }
     record_in(write, old, new, Operation::Update, write.manager, &mut owners);
     owners::limit(&mut owners);
     owners::write(new, &owners);
+}
+
+/// Whether an object is one of another version, too.
+fn fits(write: &Write<'_>, object: &Value, api_version: &str) -> bool {
+    if api_version == write.api_version {
+        return true;
+    }
+    let (Some(schema), Some(object)) =
+        (write.versions.schema(api_version), write.versions.convert(object, api_version))
+    else {
+        return true;
+    };
+    misfits(&Shape::new(&schema), &object, true).is_empty()
 }
 
 /// Keeps the old bookkeeping if a write changed nothing but the times in it.
