@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cluster_client import wait_for
+from cluster_client import ApiError, wait_for
 from cluster_fixtures import ExampleObjects, Plane
 from manifests import apply, delete_and_wait
 from operator_process import REPOSITORY, OperatorProcess, python_under_test
@@ -205,3 +205,37 @@ def test_every_example_imports(path: pathlib.Path, plane: Plane) -> None:
         text=True,
     )
     assert answer.returncode == 0, answer.stderr
+
+
+def test_admission(
+    plane: Plane, namespace: str, operator: StartOperator, examples: ExampleObjects
+) -> None:
+    folder = EXAMPLES / '05-admission'
+    configuration = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations'
+    install(plane, folder / 'crd.yaml')
+    process = operator(folder / 'operator.py')
+    try:
+        wait_for(
+            'the webhooks',
+            lambda: (plane.client.find(f'{configuration}/admission.example.com') or {}).get(
+                'webhooks'
+            ),
+        )
+        apply(plane.client, folder / 'obj.yaml', namespace)
+        assert examples.get('protected-example')['spec'] == {'size': 1}
+        refusals = {
+            400: lambda: examples.patch('protected-example', {'spec': {'size': 6}}),
+            403: lambda: examples.delete('protected-example'),
+        }
+        for code, action in refusals.items():
+            with pytest.raises(ApiError) as caught:
+                action()
+            assert caught.value.status == code
+        examples.patch('protected-example', {'metadata': {'labels': {'protected': None}}})
+        examples.delete('protected-example')
+        assert process.stop() == 0
+    finally:
+        process.kill()
+        for kind in 'validating', 'mutating':
+            path = configuration.replace('validating', kind)
+            plane.client.delete(f'{path}/admission.example.com')

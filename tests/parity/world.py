@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cluster_client import Client, kubeconfig, wait_for
+from cluster_client import ApiError, Client, kubeconfig, wait_for
 from cluster_fixtures import new_namespace, remove_namespace
 from controlplane import ControlPlane
 from operator_process import OperatorProcess
@@ -23,6 +24,8 @@ PREFIX = 'kopf.zalando.org/'
 LAST_HANDLED = f'{PREFIX}last-handled-configuration'
 FINALIZER = f'{PREFIX}KopfFinalizerMarker'
 PATIENCE_SECONDS = 25.0
+ADMISSION = '/apis/admissionregistration.k8s.io/v1'
+PORT = re.compile(r':\d+')
 
 #: plural: (the API, the kind, whether namespaced)
 KINDS = {
@@ -94,6 +97,7 @@ class World:
                 'KUBECONFIG': str(self.kubeconfig),
                 'PYTHONPATH': str(HERE),
                 'PARITY_RECORDS': str(self.records_file),
+                'PARITY_WORLD': self.namespace,
                 **(env or {}),
             },
         ).start()
@@ -257,11 +261,56 @@ class World:
         """Compare this, too."""
         self.notes.append({what: value})
 
+    # Webhooks.
+
+    def configuration(self, webhook_type: str = 'validating') -> list[Any] | None:
+        """The webhooks of the managed configuration; None if there is none."""
+        path = f'{ADMISSION}/{webhook_type}webhookconfigurations/{self.namespace}.kopf.dev'
+        found = self.client.find(path)
+        return None if found is None else found.get('webhooks', [])
+
+    def wait_configured(self, webhook_type: str = 'validating', count: int = 1) -> list[Any]:
+        return wait_for(
+            lambda: f'{count} webhooks; they are {self.configuration(webhook_type)}',
+            lambda: (
+                found if len(found := self.configuration(webhook_type) or []) == count else None
+            ),
+            timeout_seconds=PATIENCE_SECONDS,
+        )
+
+    def note_configuration(self, webhook_type: str = 'validating') -> None:
+        """Compare the configuration, without the port and what the cluster adds."""
+        webhooks = self.configuration(webhook_type) or []
+        for webhook in webhooks:
+            webhook['clientConfig']['url'] = PORT.sub(':PORT', webhook['clientConfig']['url'])
+        self.note(webhook_type, webhooks)
+
+    def attempt(self, what: str, action: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        """Compare what comes of an action: the object, or the refusal."""
+        try:
+            body = action(*args, **kwargs)
+        except ApiError as error:
+            answer = json.loads(error.text)
+            self.note(what, {'code': error.status, 'message': answer['message']})
+        else:
+            metadata = (body or {}).get('metadata', {})
+            shown = {key: metadata.get(key) for key in ('labels', 'annotations')}
+            self.note(what, {'spec': (body or {}).get('spec'), **shown})
+
+    def create_asked(self, name: str, spec: Mapping[str, Any] | None = None, **fields: Any) -> Any:
+        """Create an object about which the webhooks are asked."""
+        labels = {**fields.pop('labels', {}), 'world': self.namespace}
+        return self.create(name, spec, labels=labels, **fields)
+
     # The end.
 
     def close(self) -> None:
         if self.operator is not None:
             self.operator.kill()
+        for webhook_type in 'validating', 'mutating':
+            self.client.delete(
+                f'{ADMISSION}/{webhook_type}webhookconfigurations/{self.namespace}.kopf.dev'
+            )
         remove_namespace(self.client, self.namespace)
 
 

@@ -222,6 +222,9 @@ impl Watch {
                 return Some(error_event(&too_old(error).to_value()).into());
             }
         };
+        if !events.is_empty() {
+            self.follow_definition();
+        }
         let events = match self.converted_events(events).await {
             Ok(events) => events,
             Err(line) => return Some(line),
@@ -266,6 +269,16 @@ impl Watch {
                 }
                 Some(self.bookmark(false))
             }
+        }
+    }
+
+    /// The definition of a custom resource may have changed since: its conversion, above all.
+    fn follow_definition(&mut self) {
+        let known = &self.request.resource;
+        if known.custom().is_some()
+            && let Some(current) = self.state.catalog().get(&known.group, &known.version, &known.plural)
+        {
+            self.request.resource = Arc::clone(current);
         }
     }
 

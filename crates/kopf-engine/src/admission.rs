@@ -133,6 +133,12 @@ impl Admission {
         self.inner.client_config.send_replace(Some(client_config));
     }
 
+    /// Waits for the end of the operator.
+    pub async fn closed(&self) {
+        let mut insights = self.inner.insights.clone();
+        while insights.changed().await.is_ok() {}
+    }
+
     pub(crate) fn client_configs(&self) -> watch::Receiver<Option<Value>> {
         self.inner.client_config.subscribe()
     }

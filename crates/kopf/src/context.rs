@@ -10,13 +10,16 @@ use kopf_reaction::{EventType, Reason, Resource};
 use serde_json::Value;
 
 use crate::extract::FromCall;
-use crate::{Call, Memo, Patch, Result, call};
+use crate::review::Reviewed;
+use crate::{Call, Memo, Patch, Result, Review, call};
 
 /// One moment of one object.
 #[derive(Clone)]
 pub struct Context {
     cycle: Arc<CycleContext>,
     reference: Arc<ObjectReference>,
+    /// What else is known of an object under review by webhooks.
+    reviewed: Option<Reviewed>,
 }
 
 impl Context {
@@ -25,7 +28,24 @@ impl Context {
         // Items of lists do not tell their kind, but the list does.
         reference.api_version.get_or_insert_with(|| cycle.resource.api_version());
         reference.kind.get_or_insert_with(|| cycle.resource.kind.clone());
-        Self { cycle, reference: Arc::new(reference) }
+        Self { cycle, reference: Arc::new(reference), reviewed: None }
+    }
+
+    pub(crate) fn of_review(cycle: Arc<CycleContext>, reviewed: Reviewed) -> Self {
+        Self { reviewed: Some(reviewed), ..Self::new(cycle) }
+    }
+
+    /// What is asked about the object; None where it is not under review.
+    pub fn review(&self) -> Option<&Review> {
+        self.reviewed.as_ref().map(|reviewed| reviewed.review.as_ref())
+    }
+
+    pub(crate) fn cycle(&self) -> Arc<CycleContext> {
+        Arc::clone(&self.cycle)
+    }
+
+    pub(crate) fn reviewed(&self) -> Option<&Reviewed> {
+        self.reviewed.as_ref()
     }
 
     /// The whole object.

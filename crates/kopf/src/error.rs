@@ -47,6 +47,8 @@ enum Meaning {
     Temporary(Option<Duration>),
     /// Never to be tried again for this change.
     Permanent,
+    /// The change is refused, with a code for whoever wants to make it.
+    Denied(u16),
     /// As the declaration of the handler says.
     Arbitrary,
     /// Sub-handlers are not finished; the parent comes again after so many seconds.
@@ -65,6 +67,11 @@ impl Error {
     /// The handler has failed for good: it is not called again for this change.
     pub fn permanent(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self { meaning: Meaning::Permanent, source: error.into(), backtrace: None }
+    }
+
+    /// The change is refused: for validating and mutating handlers. The code is one of HTTP.
+    pub fn denied(code: u16, error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self { meaning: Meaning::Denied(code), source: error.into(), backtrace: None }
     }
 
     /// The handler is to be called again after this delay, whatever the error was.
@@ -86,7 +93,7 @@ impl Error {
 
     /// Whether the handler is not called again.
     pub fn is_permanent(&self) -> bool {
-        self.meaning == Meaning::Permanent
+        matches!(self.meaning, Meaning::Permanent | Meaning::Denied(_))
     }
 
     /// The error inside, if it is of this type.
@@ -110,6 +117,7 @@ impl Error {
                 CallError::Temporary { message, display, delay: delay.map(|delay| delay.as_secs_f64()) }
             }
             Meaning::Permanent => CallError::Permanent { message, display },
+            Meaning::Denied(code) => CallError::Refused { message, display, code: Some(code) },
             Meaning::Arbitrary => CallError::Arbitrary { message, display },
             Meaning::ChildrenRetry(delay) => CallError::ChildrenRetry { delay },
         }
@@ -161,6 +169,8 @@ mod tests {
         let check = |error: Error, expected: CallError| assert_eq!(error.to_call_error(), expected);
         let (message, display) = text("boo");
         check(Error::permanent("boo"), CallError::Permanent { message, display });
+        let (message, display) = text("boo");
+        check(Error::denied(400, "boo"), CallError::Refused { message, display, code: Some(400) });
         let (message, display) = text("boo");
         check(Error::temporary("boo"), CallError::Temporary { message, display, delay: Some(60.0) });
         let (message, display) = text("boo");

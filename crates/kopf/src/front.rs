@@ -11,8 +11,9 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kopf_engine::{
-    ActivityCall as EngineActivityCall, CallReply, Configuration, CycleContext, Front, FrontError, FrontFailure,
-    HandlerCall, Level, Record, Services, Sink, StorageContent, StorageQuestion,
+    ActivityCall as EngineActivityCall, Admission, CallReply, Configuration, CycleContext, Front, FrontError,
+    FrontFailure, HandlerCall, Level, Record, ServerOptions, Services, Sink, Stop, StorageContent, StorageQuestion,
+    WebhookCall, WebhookContext, WebhookReply,
 };
 use kopf_object::Body;
 use kopf_reaction::{CallError, FilterQuestion, Handler, HandlerState, Resource, StorageOperation};
@@ -21,13 +22,17 @@ use tracing::Instrument;
 
 use crate::call::{ActivityCall, Call, Invocation, OperatorParts};
 use crate::registry::{AnyFunction, SubhandlerScope};
-use crate::{Context, Error, Patch, Result, logging};
+use crate::{Context, Error, Patch, Result, logging, review};
 
 /// One operator, as the engine sees it.
 pub(crate) struct RustFront {
     pub(crate) operator: Arc<OperatorParts>,
     /// The settings and the handlers of objects; final from the beginning.
     pub(crate) configuration: Configuration,
+    /// How webhooks are served, if they are.
+    pub(crate) webhooks: Option<ServerOptions>,
+    /// To end the operator if webhooks cannot be served.
+    pub(crate) stop: Stop,
 }
 
 impl Sink for RustFront {
@@ -46,7 +51,14 @@ impl Sink for RustFront {
 impl Front for RustFront {
     fn configure(&self) -> BoxFuture<'static, Result<Configuration, FrontFailure>> {
         let configuration = self.configuration.clone();
-        Box::pin(async move { Ok(configuration) })
+        let asked = configuration.handlers.iter().any(|handler| handler.webhook.is_some());
+        let served = self.webhooks.is_some();
+        Box::pin(async move {
+            if asked && !served {
+                return Err(FrontFailure::new("there are handlers of webhooks, but no server: add `.webhooks(…)`"));
+            }
+            Ok(configuration)
+        })
     }
 
     fn call_activity(&self, call: EngineActivityCall) -> BoxFuture<'static, CallReply> {
@@ -74,31 +86,8 @@ impl Front for RustFront {
     }
 
     fn call(&self, call: HandlerCall) -> BoxFuture<'static, CallReply> {
-        let operator = Arc::clone(&self.operator);
-        Box::pin(async move {
-            let context = Context::new(call.context);
-            let patch = context.patch();
-            let span = logging::span(&call.handler.id, Some(context.reference()));
-            let work = async move {
-                let invocation = Invocation {
-                    retry: call.retry,
-                    started: call.started,
-                    runtime: seconds(call.runtime_seconds),
-                    operator: Arc::clone(&operator),
-                    handler: call.handler,
-                };
-                let Some(AnyFunction::Object(function)) =
-                    operator.registry.get(invocation.handler.index).map(|entry| entry.function)
-                else {
-                    return Err(unknown(&invocation));
-                };
-                let scope = SubhandlerScope::new(call.children, operator);
-                let result = function(Arc::new(Call::new(invocation, context, call.change, scope.clone()))).await?;
-                scope.execute(None).await?;
-                Ok(result)
-            };
-            reply(guarded(work, call.timeout_seconds).instrument(span).await, Some(&patch))
-        })
+        let context = Context::new(Arc::clone(&call.context));
+        Box::pin(call_object(Arc::clone(&self.operator), call, context))
     }
 
     fn filter(
@@ -107,16 +96,7 @@ impl Front for RustFront {
         questions: Vec<FilterQuestion>,
     ) -> BoxFuture<'static, Result<Vec<bool>, FrontFailure>> {
         let operator = Arc::clone(&self.operator);
-        Box::pin(async move {
-            let context = Context::new(context);
-            let answer = |question: &FilterQuestion| {
-                let entry = operator.registry.get(question.handler);
-                let asked = || entry.and_then(|entry| entry.callbacks.answer(question, &context));
-                let subject = || format!("the filter {:?} of a handler for {}", question.slot, context.title());
-                without_panic(asked, subject)?.ok_or_else(|| FrontFailure::new(format!("{} is not known", subject())))
-            };
-            questions.iter().map(answer).collect()
-        })
+        Box::pin(async move { answers(&operator, &Context::new(context), &questions) })
     }
 
     fn select(&self, handler: usize, resource: Arc<Resource>) -> BoxFuture<'static, Result<bool, FrontFailure>> {
@@ -156,14 +136,62 @@ impl Front for RustFront {
     }
 
     fn transform(&self, context: Arc<CycleContext>, body: Body) -> BoxFuture<'static, Result<Value, FrontFailure>> {
+        Box::pin(async move { transformed(&Context::new(context), &body) })
+    }
+
+    fn call_webhook(&self, call: WebhookCall) -> BoxFuture<'static, WebhookReply> {
+        let operator = Arc::clone(&self.operator);
         Box::pin(async move {
-            let context = Context::new(context);
-            let mut value = body.value().clone();
-            let patch = context.patch();
-            let subject = || format!("a transformation of {}", context.title());
-            without_panic(|| patch.apply_transformations(&mut value), subject)?;
-            Ok(value)
+            let context = review::context_of(&call.context);
+            let warnings = context.reviewed().map(|reviewed| reviewed.warnings.clone()).unwrap_or_default();
+            let (children, _) = kopf_engine::Children::channel();
+            let (old, new, diff) = (&call.context.old, &call.context.new, &call.context.diff);
+            let change = Some((old.clone(), new.clone(), diff.clone()));
+            let call = HandlerCall {
+                handler: call.handler,
+                context: context.cycle(),
+                retry: 0,
+                started: call.started,
+                runtime_seconds: 0.0,
+                timeout_seconds: None,
+                change,
+                children,
+            };
+            WebhookReply { call: call_object(operator, call, context).await, warnings: warnings.texts() }
         })
+    }
+
+    fn filter_webhook(
+        &self,
+        context: Arc<WebhookContext>,
+        questions: Vec<FilterQuestion>,
+    ) -> BoxFuture<'static, Result<Vec<bool>, FrontFailure>> {
+        let operator = Arc::clone(&self.operator);
+        Box::pin(async move { answers(&operator, &review::context_of(&context), &questions) })
+    }
+
+    fn transform_webhook(
+        &self,
+        context: Arc<WebhookContext>,
+        body: Body,
+    ) -> BoxFuture<'static, Result<Value, FrontFailure>> {
+        Box::pin(async move { transformed(&review::context_of(&context), &body) })
+    }
+
+    fn admission(&self, admission: Admission) {
+        let Some(options) = self.webhooks.clone() else { return };
+        let stop = self.stop.clone();
+        tokio::spawn(async move {
+            let announcing = admission.clone();
+            let serving = admission.serve(options, move |client_config| announcing.announce(client_config));
+            tokio::select! {
+                ended = serving => if let Err(error) = ended {
+                    tracing::error!(target: "kopf.engine", "Webhooks cannot be served: {error}");
+                    stop.request(&error.to_string());
+                },
+                () = admission.closed() => {}
+            }
+        });
     }
 
     fn unindex(&self, uid: &Arc<str>, ids: &[Arc<str>]) {
@@ -177,6 +205,55 @@ impl Front for RustFront {
     fn ready(&self) {
         tracing::debug!(target: "kopf.engine", "The operator is ready.");
     }
+}
+
+/// Calls the function of a handler of objects.
+async fn call_object(operator: Arc<OperatorParts>, call: HandlerCall, context: Context) -> CallReply {
+    let patch = context.patch();
+    let span = logging::span(&call.handler.id, Some(context.reference()));
+    let work = async move {
+        let invocation = Invocation {
+            retry: call.retry,
+            started: call.started,
+            runtime: seconds(call.runtime_seconds),
+            operator: Arc::clone(&operator),
+            handler: call.handler,
+        };
+        let Some(AnyFunction::Object(function)) =
+            operator.registry.get(invocation.handler.index).map(|entry| entry.function)
+        else {
+            return Err(unknown(&invocation));
+        };
+        let scope = SubhandlerScope::new(call.children, operator);
+        let result = function(Arc::new(Call::new(invocation, context, call.change, scope.clone()))).await?;
+        scope.execute(None).await?;
+        Ok(result)
+    };
+    reply(guarded(work, call.timeout_seconds).instrument(span).await, Some(&patch))
+}
+
+/// Asks the callbacks of filters.
+fn answers(
+    operator: &OperatorParts,
+    context: &Context,
+    questions: &[FilterQuestion],
+) -> Result<Vec<bool>, FrontFailure> {
+    let answer = |question: &FilterQuestion| {
+        let entry = operator.registry.get(question.handler);
+        let asked = || entry.and_then(|entry| entry.callbacks.answer(question, context));
+        let subject = || format!("the filter {:?} of a handler for {}", question.slot, context.title());
+        without_panic(asked, subject)?.ok_or_else(|| FrontFailure::new(format!("{} is not known", subject())))
+    };
+    questions.iter().map(answer).collect()
+}
+
+/// Applies the transformations of the patch.
+fn transformed(context: &Context, body: &Body) -> Result<Value, FrontFailure> {
+    let mut value = body.value().clone();
+    let patch = context.patch();
+    let subject = || format!("a transformation of {}", context.title());
+    without_panic(|| patch.apply_transformations(&mut value), subject)?;
+    Ok(value)
 }
 
 /// What a call came to, before it is put into the words of the engine.

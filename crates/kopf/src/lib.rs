@@ -94,6 +94,7 @@ mod events;
 mod logger;
 mod client;
 mod error;
+mod review;
 mod registry;
 mod front;
 mod cli;
@@ -101,7 +102,7 @@ mod logging;
 
 pub use std::process::ExitCode;
 
-pub use kopf_engine::{ConnectionInfo, OperatorError, Settings};
+pub use kopf_engine::{ClientCertificates, ConnectionInfo, OperatorError, ServerOptions, Settings};
 pub use kopf_object::{Body, Diff, DiffItem, DiffOp, FieldPath};
 pub use kopf_reaction::{ErrorsMode, EventType, Lifecycle, Reason, Resource, Selector};
 pub use kube::Client;
@@ -120,10 +121,11 @@ pub use memo::Memo;
 pub use operator::{Operator, ProvideState, RunError, Stateful, Stateless};
 pub use patch::Patch;
 pub use register::{
-    DeclarationError, Exponential, Registration, Schedule, cleanup, create, create_of, delete, delete_of, event,
-    event_of, exponential, field, field_of, index, index_of, login, resume, resume_of, startup, subhandler, update,
-    update_of,
+    DeclarationError, Exponential, Registration, Schedule, cleanup, convert, convert_of, create, create_of, delete,
+    delete_of, event, event_of, exponential, field, field_of, index, index_of, login, mutate, mutate_of, resume,
+    resume_of, startup, subhandler, update, update_of, validate, validate_of,
 };
+pub use review::{Review, Warnings};
 pub use selector::{Everything, IntoSelector};
 
 /// The kinds of handlers, as types: what [`Registration`] is a declaration of.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use kopf_engine::{Clock, Configuration, OperatorError, OperatorOptions, Settings, Stop};
+use kopf_engine::{Clock, Configuration, OperatorError, OperatorOptions, ServerOptions, Settings, Stop};
 use kopf_reaction::{ErrorsMode, Handler as Declaration, HandlerKind};
 use kube::Client;
 
@@ -75,6 +75,7 @@ struct Parts {
     indexes: Indexes,
     errors: Vec<DeclarationError>,
     settings: Settings,
+    webhooks: Option<ServerOptions>,
     namespaces: Vec<String>,
     clusterwide: bool,
     stop_when: Option<BoxFuture<'static, ()>>,
@@ -193,6 +194,36 @@ impl<S: Send + Sync + 'static, P> Operator<S, P> {
         self.on(register::login(), handler)
     }
 
+    /// Serves webhooks: for [`validate`](crate::validate), [`mutate`](crate::mutate) and
+    /// [`convert`](crate::convert). `managed` is the name of the configurations in the cluster which the operator
+    /// keeps up to date, such as `example.com`; None leaves them to others.
+    ///
+    /// ```
+    /// use kopf::{Error, Operator, Review, ServerOptions, Spec};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct CacheSpec {
+    ///     size: u32,
+    /// }
+    ///
+    /// async fn check(spec: Spec<CacheSpec>, review: Review) -> kopf::Result<()> {
+    ///     if spec.size > 5 && !review.dry_run {
+    ///         return Err(Error::denied(400, "That is too much."));
+    ///     }
+    ///     Ok(())
+    /// }
+    /// # let _: Operator =
+    /// Operator::new()
+    ///     .webhooks(ServerOptions::default(), Some("validation.example.com"))
+    ///     .on(kopf::validate("caches").operations(["CREATE", "UPDATE"]), check)
+    /// # ;
+    /// ```
+    pub fn webhooks(mut self, server: ServerOptions, managed: Option<&str>) -> Self {
+        self.parts.webhooks = Some(server);
+        self.parts.settings.admission.managed = managed.map(str::to_owned);
+        self
+    }
+
     /// Changes the settings.
     pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(&mut self.parts.settings);
@@ -271,7 +302,8 @@ impl ReadyOperator {
             false => Clock::system(),
         };
         options.peering.apply(&mut self.parts.settings, options.clusterwide);
-        let (front, activities) = self.into_front(options.client.clone())?;
+        let (mut front, activities) = self.into_front(options.client.clone())?;
+        front.stop = stop.clone();
         let options = OperatorOptions {
             activities,
             namespaces: options.namespaces,
@@ -288,7 +320,7 @@ impl ReadyOperator {
 
     /// The front, and the handlers that are needed before its configuration.
     pub(crate) fn into_front(self, client: Option<Client>) -> Result<(RustFront, Vec<Arc<Declaration>>), RunError> {
-        let Parts { handlers, registry, indexes, errors, settings, .. } = self.parts;
+        let Parts { handlers, registry, indexes, errors, settings, webhooks, .. } = self.parts;
         if !errors.is_empty() {
             return Err(RunError::Declarations(errors));
         }
@@ -297,7 +329,8 @@ impl ReadyOperator {
         activities.push(default_login(&registry));
         let connection = Connection::new(client);
         let operator = Arc::new(OperatorParts { state: self.state, connection, registry, indexes });
-        Ok((RustFront { operator, configuration: Configuration { settings, handlers } }, activities))
+        let configuration = Configuration { settings, handlers };
+        Ok((RustFront { operator, configuration, webhooks, stop: Stop::new() }, activities))
     }
 }
 

@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use kopf_object::FieldPath;
-use kopf_reaction::{ErrorsMode, Filter, Handler, Seconds};
+use kopf_reaction::{ErrorsMode, Filter, Handler, Seconds, WebhookOptions, WebhookType};
 
 use crate::Context;
 use crate::filter::{Callbacks, TextFilter, ValueFilter};
@@ -221,6 +221,54 @@ impl<K: ChangeKind> Registration<K> {
         let (filter, callback): (Filter, _) = filter.into_parts();
         self.declaration.new = Some(filter);
         self.callbacks.new = callback;
+        self
+    }
+}
+
+/// Options of handlers that are asked before a change is made.
+impl<K: WebhookKind> Registration<K> {
+    /// Only these operations: `CREATE`, `UPDATE`, `DELETE`, `CONNECT`.
+    pub fn operations(mut self, operations: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let operations: Vec<String> = operations.into_iter().map(Into::into).collect();
+        self.webhook().operations = Some(operations).filter(|operations| !operations.is_empty());
+        self
+    }
+
+    /// A subresource, such as `status`, instead of the object itself; `*` is all of them and the object.
+    pub fn subresource(mut self, subresource: impl Into<String>) -> Self {
+        self.webhook().subresource = Some(subresource.into());
+        self
+    }
+
+    /// The handler does something besides answering, except for dry runs.
+    pub fn side_effects(mut self) -> Self {
+        self.webhook().side_effects = true;
+        self
+    }
+
+    /// If the operator cannot be reached, the change is made without asking it.
+    pub fn ignore_failures(mut self) -> Self {
+        self.webhook().ignore_failures = true;
+        self
+    }
+
+    /// The cluster asks also while the operator does not run, and so makes no such changes.
+    pub fn persistent(mut self) -> Self {
+        self.webhook().persistent = true;
+        self
+    }
+}
+
+impl<K> Registration<K> {
+    fn webhook(&mut self) -> &mut WebhookOptions {
+        self.declaration.webhook.get_or_insert_with(|| WebhookOptions::new(WebhookType::Validating))
+    }
+}
+
+impl Registration<Convert> {
+    /// The conversion stays configured while the operator does not run.
+    pub fn persistent(mut self) -> Self {
+        self.webhook().persistent = true;
         self
     }
 }

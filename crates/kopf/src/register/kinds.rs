@@ -1,7 +1,7 @@
 //! The kinds of handlers, and the functions that start their declarations.
 
 use kopf_object::FieldPath;
-use kopf_reaction::{Activity, Handler, HandlerKind, Reason, Selector};
+use kopf_reaction::{Activity, Handler, HandlerKind, Reason, Selector, WebhookOptions, WebhookType};
 
 use super::Registration;
 use crate::call::{ActivityCall, AnyCall, Call};
@@ -24,6 +24,9 @@ pub trait ObjectKind: Kind<Call = Call> {}
 
 /// Kinds of handlers which compare the states before and after.
 pub trait ChangeKind: ObjectKind {}
+
+/// Kinds of handlers that are asked before a change is made.
+pub trait WebhookKind: ObjectKind {}
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident: $call:ident as $variant:ident;)*) => {$(
@@ -64,6 +67,12 @@ kinds! {
     Field: Call as Object;
     /// Objects as they are, to be found by their keys.
     Indexing: Call as Object;
+    /// Changes that are to be accepted or refused before they are made.
+    Validate: Call as Object;
+    /// Changes that are to be adjusted before they are made.
+    Mutate: Call as Object;
+    /// Objects of one version that should have another one.
+    Convert: Call as Object;
     /// Parts of another handler.
     Subhandler: Call as Object;
 }
@@ -75,7 +84,12 @@ impl ObjectKind for Delete {}
 impl ObjectKind for Resume {}
 impl ObjectKind for Field {}
 impl ObjectKind for Indexing {}
+impl ObjectKind for Validate {}
+impl ObjectKind for Mutate {}
+impl ObjectKind for Convert {}
 impl ObjectKind for Subhandler {}
+impl WebhookKind for Validate {}
+impl WebhookKind for Mutate {}
 impl ChangeKind for Update {}
 impl ChangeKind for Field {}
 impl ChangeKind for Subhandler {}
@@ -128,6 +142,16 @@ starters! {
     index, index_of(): Indexing, Indexing, |_| {};
     /// Objects that were never handled before.
     create, create_of(): Create, Changing, |handler| handler.reason = Some(Reason::Create);
+    /// Changes that are to be accepted or refused before they are made: an error refuses, see
+    /// [`Error::denied`](crate::Error::denied). Needs [`Operator::webhooks`](crate::Operator::webhooks).
+    validate, validate_of(): Validate, Webhook, |handler| {
+        handler.webhook = Some(WebhookOptions::new(WebhookType::Validating));
+    };
+    /// Changes that are to be adjusted before they are made, by the [`Patch`](crate::Patch); an error refuses.
+    /// Needs [`Operator::webhooks`](crate::Operator::webhooks).
+    mutate, mutate_of(): Mutate, Webhook, |handler| {
+        handler.webhook = Some(WebhookOptions::new(WebhookType::Mutating));
+    };
     /// Objects that have changed since they were handled last.
     update, update_of(): Update, Changing, |handler| {
         handler.reason = Some(Reason::Update);
@@ -143,6 +167,37 @@ starters! {
     resume, resume_of(): Resume, Changing, |handler| handler.initial = true;
     /// Objects of which a field has changed, has appeared (also with the object), or is gone.
     field, field_of(path): Field, Changing, |handler| handler.field_needs_change = true;
+}
+
+/// Objects of one version that should have another one: the function returns the whole new object, or changes
+/// the old one by the [`Patch`](crate::Patch). Where there is no direct way, the shortest chain is taken.
+/// Needs [`Operator::webhooks`](crate::Operator::webhooks).
+///
+/// The kind of objects is selected by a text or more: see [`IntoSelector`].
+pub fn convert(selector: impl IntoSelector, from: impl Into<String>, to: impl Into<String>) -> Registration<Convert> {
+    let (selector, callback) = selector.into_parts();
+    converting(selector, callback, from.into(), to.into())
+}
+
+/// As [`convert`], where the kind of objects is known by its type, of whichever version.
+pub fn convert_of<K: kube::Resource<DynamicType = ()>>(
+    from: impl Into<String>,
+    to: impl Into<String>,
+) -> Registration<Convert> {
+    converting(selector::of_type::<K>(), None, from.into(), to.into())
+}
+
+fn converting(
+    selector: Selector,
+    callback: Option<ResourceCallback>,
+    from: String,
+    to: String,
+) -> Registration<Convert> {
+    let selector = Selector { version: None, ..selector };
+    object(HandlerKind::Webhook, selector, callback, |handler| {
+        let options = WebhookOptions::new(WebhookType::Converting);
+        handler.webhook = Some(WebhookOptions { from: Some(from), to: Some(to), ..options });
+    })
 }
 
 fn activity<K: Kind>(activity: Activity) -> Registration<K> {

@@ -1,0 +1,77 @@
+//! An operator that is asked before objects are changed: it completes new ones, and refuses bad ones.
+//!
+//! Run with `kubectl apply -f examples/rust/admission/crd.yaml && cargo run -p kopf-example-admission -- -A`,
+//! on the machine of the cluster: the webhooks are served on its loopback.
+
+use kopf::{Error, Meta, Operator, Patch, Review, ServerOptions, Spec, Warnings, mutate_of, validate_of};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What users write into the spec of their objects.
+#[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[kube(group = "kopf.dev", version = "v1", kind = "KopfExample", namespaced)]
+struct KopfExampleSpec {
+    size: Option<u32>,
+}
+
+async fn set_defaults(spec: Spec<KopfExampleSpec>, patch: Patch) -> kopf::Result<()> {
+    if spec.size.is_none() {
+        patch.spec("size", 1)?;
+    }
+    Ok(())
+}
+
+async fn check_size(spec: Spec<KopfExampleSpec>, warnings: Warnings) -> kopf::Result<()> {
+    match spec.size {
+        Some(0) => Err(Error::denied(400, "The size must not be zero.")),
+        Some(6..) => Err(Error::denied(400, "The size is 5 at most.")),
+        Some(5) => {
+            warnings.add("It cannot grow any more.");
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+async fn refuse_deletion(meta: Meta, review: Review) -> kopf::Result<()> {
+    let user = review.user["username"].as_str().unwrap_or("Somebody");
+    Err(Error::denied(403, format!("{user} must not delete {}: it is protected.", meta.name())))
+}
+
+#[tokio::main]
+async fn main() -> kopf::ExitCode {
+    Operator::new()
+        .webhooks(ServerOptions::default(), Some("admission.example.com"))
+        .on(mutate_of::<KopfExample>().operations(["CREATE"]), set_defaults)
+        .on(validate_of::<KopfExample>().operations(["CREATE", "UPDATE"]), check_size)
+        .on(validate_of::<KopfExample>().operations(["DELETE"]).label("protected", "yes"), refuse_deletion)
+        .run_cli()
+        .await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn sizes_are_set_where_there_is_none() {
+        for (size, expected) in [(None, json!({"spec": {"size": 1}})), (Some(3), json!({}))] {
+            let patch = Patch::new();
+            set_defaults(Spec(KopfExampleSpec { size }), patch.clone()).await.unwrap();
+            assert_eq!(patch.changes(), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn sizes_are_checked() {
+        let table = [(None, true, 0), (Some(0), false, 0), (Some(5), true, 1), (Some(6), false, 0)];
+        for (size, accepted, warned) in table {
+            let warnings = Warnings::new();
+            let answer = check_size(Spec(KopfExampleSpec { size }), warnings.clone()).await;
+            assert_eq!((answer.is_ok(), warnings.texts().len()), (accepted, warned), "{size:?}");
+        }
+    }
+}

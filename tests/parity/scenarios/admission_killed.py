@@ -1,0 +1,26 @@
+"""Killed and started again: the configuration of before does not block the cluster any more."""
+
+import kopf
+from recorder import record
+from webhooks import LABELS, serve
+
+serve()
+
+
+@kopf.on.validate('kopfexamples', labels=LABELS)
+def validate_fn(**kwargs):
+    record('validate', kwargs, 'operation')
+
+
+def story(world):
+    world.start()
+    before = world.wait_configured()
+    world.kill()
+    world.note('webhooks while it is down', len(world.configuration() or []))
+    world.start()
+    for _ in range(1000):
+        if world.wait_configured() != before:
+            break
+    world.attempt('again', world.create_asked, 'obj', {'x': 1})
+    world.stop()
+    world.note_configuration()
