@@ -51,7 +51,7 @@ test-python: build
 
 # The behaviour of operators on the embedded cluster; `test-real` runs the same files on a real one.
 test-operators: build
-	cargo build --quiet --locked --package kopf-example-minimal --package kopf-example-memcached
+	cargo build --quiet --locked --package kopf-example-minimal --package kopf-example-memcached --package kopf-example-admission
 	KOPF_TEST_CLUSTER=embedded $(BIN)/python -m pytest -q tests/operators tests/clients \
 		--ignore tests/clients/test_controller_runtime.py --ignore tests/clients/test_kubectl.py
 
@@ -59,7 +59,7 @@ controlplane:
 	$(PYTHON) tests/controlplane/build
 
 test-real: build controlplane
-	cargo build --quiet --locked --package kopf-example-minimal --package kopf-example-memcached
+	cargo build --quiet --locked --package kopf-example-minimal --package kopf-example-memcached --package kopf-example-admission
 	KOPF_TEST_CLUSTER=embedded $(BIN)/python -m pytest -q tests/clients/test_controller_runtime.py tests/clients/test_kubectl.py
 	$(BIN)/python -m pytest -q tests/operators tests/clients tests/real tests/parity tests/conformance/test_conformance.py
 

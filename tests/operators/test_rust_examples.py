@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from cluster_client import wait_for
+from cluster_client import ApiError, wait_for
 from cluster_fixtures import ExampleObjects, Plane
 from manifests import apply
 from operator_process import REPOSITORY, OperatorProcess
@@ -71,3 +71,39 @@ def test_memcached(plane: Plane, namespace: str, example: StartExample) -> None:
     path = f'/apis/apps/v1/namespaces/{namespace}/deployments/example-memcached'
     wait_for('The deployment is gone', lambda: plane.client.find(path) is None)
     assert process.stop() == 0
+
+
+def test_admission(
+    plane: Plane, namespace: str, example: StartExample, examples: ExampleObjects
+) -> None:
+    configurations = '/apis/admissionregistration.k8s.io/v1'
+    paths = [
+        f'{configurations}/{kind}webhookconfigurations/admission.example.com'
+        for kind in ('validating', 'mutating')
+    ]
+    process = example('admission')
+    try:
+        wait_for(
+            'the webhooks',
+            lambda: all((plane.client.find(path) or {}).get('webhooks') for path in paths),
+        )
+
+        def asked() -> bool:
+            examples.delete('probe')
+            return examples.create('probe')['spec'] == {'size': 1}
+
+        wait_for('the cluster asks', asked)
+        for size in 0, 6:
+            with pytest.raises(ApiError) as caught:
+                examples.create('bad', spec={'size': size})
+            assert caught.value.status == 400
+        examples.create('held', spec={'size': 5}, metadata={'labels': {'protected': 'yes'}})
+        with pytest.raises(ApiError) as caught:
+            examples.delete('held')
+        assert caught.value.status == 403
+        assert process.stop() == 0
+        examples.delete('held')
+    finally:
+        process.kill()
+        for path in paths:
+            plane.client.delete(path)

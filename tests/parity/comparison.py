@@ -85,9 +85,10 @@ def normalised(value: Any, namespace: str) -> Any:
                 'VERSION' if key == 'resourceVersion' else normalised(item, namespace)
             )
             for key, item in value.items()
+            if key != 'managedFields'  # they change with every second
         }
     if isinstance(value, list):
-        return [normalised(item, namespace) for item in value]
+        return [normalised(item, namespace) for item in value if not is_bookkeeping(item)]
     if isinstance(value, str):
         text = value.replace(namespace, 'NAMESPACE')
         text = FRACTION.sub('.ffffff', TIME.sub('TIME', text))
@@ -95,6 +96,11 @@ def normalised(value: Any, namespace: str) -> Any:
         text = RESOURCE_VERSION.sub(r'\1VERSION', text)
         return ADDRESS.sub('0xADDRESS', text)
     return value
+
+
+def is_bookkeeping(item: Any) -> bool:
+    """Whether it is an item of a diff about what the API server does for itself."""
+    return isinstance(item, list) and len(item) == 4 and item[1] == ['metadata', 'managedFields']
 
 
 def comparable_object(body: Mapping[str, Any]) -> dict[str, Any]:

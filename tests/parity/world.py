@@ -269,14 +269,41 @@ class World:
         found = self.client.find(path)
         return None if found is None else found.get('webhooks', [])
 
-    def wait_configured(self, webhook_type: str = 'validating', count: int = 1) -> list[Any]:
-        return wait_for(
+    def wait_configured(
+        self,
+        webhook_type: str = 'validating',
+        count: int = 1,
+        *,
+        by: str | None = None,
+        plural: str = 'kopfexamples',
+    ) -> list[Any]:
+        """Wait for so many webhooks; and until the cluster asks that handler, which takes a moment
+        longer: shown by creations that are not stored.
+        """
+        webhooks = wait_for(
             lambda: f'{count} webhooks; they are {self.configuration(webhook_type)}',
             lambda: (
                 found if len(found := self.configuration(webhook_type) or []) == count else None
             ),
             timeout_seconds=PATIENCE_SECONDS,
         )
+        if by is not None:
+            wait_for(
+                f'the cluster asks {by}',
+                lambda: self._is_asked(by, plural),
+                timeout_seconds=PATIENCE_SECONDS,
+            )
+        return webhooks
+
+    def _is_asked(self, handler: str, plural: str) -> bool:
+        self._sentinels += 1
+        name = f'sentinel-{self._sentinels}'
+        api, kind, _ = KINDS[plural]
+        metadata = {'name': name, 'labels': {'world': self.namespace}}
+        body = {'apiVersion': api.split('/', 2)[2], 'kind': kind, 'metadata': metadata, 'spec': {}}
+        self.client.create(self.path(plural=plural) + '?dryRun=All', body)
+        assert self.operator is not None
+        return self.operator.count(f"Webhook '{handler}'", name) > 0
 
     def note_configuration(self, webhook_type: str = 'validating') -> None:
         """Compare the configuration, without the port and what the cluster adds."""

@@ -38,6 +38,6 @@ def validate_fn(spec, headers, sslpeer, **kwargs):
 
 def story(world):
     world.start()
-    world.wait_configured()
+    world.wait_configured(by='validate_fn')
     world.attempt('good', world.create_asked, 'good', {'x': 1})
     world.attempt('bad', world.create_asked, 'bad', {'bad': True})

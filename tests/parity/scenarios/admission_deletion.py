@@ -8,10 +8,10 @@ serve()
 UNORDERED = True
 
 
-@kopf.on.validate('kopfexamples', labels=LABELS, operations=['DELETE'])
+@kopf.on.validate('kopfexamples', labels=LABELS, operations=['CREATE', 'DELETE'])
 def protect_fn(spec, **kwargs):
     record('protect', kwargs, 'operation')
-    if spec.get('protected'):
+    if spec.get('protected') and kwargs['operation'] == 'DELETE':
         raise kopf.AdmissionError('Protected.', code=403)
 
 
@@ -27,8 +27,8 @@ def mutate_deletion_fn(**kwargs):
 
 def story(world):
     world.start()
-    world.wait_configured()
-    world.wait_configured('mutating', 2)
+    world.wait_configured(by='protect_fn')
+    world.wait_configured('mutating', 2, by='mutate_fn')
     world.create_asked('obj', {'protected': True})
     world.attempt('refused', world.delete, 'obj')
     world.patch('obj', spec={'protected': False})

@@ -25,7 +25,7 @@ UNORDERED = True
 
 def story(world):
     world.start()
-    world.wait_configured(count=6)
+    world.wait_configured(count=6, by='absent/spec.x')
     world.create_asked('five', {'x': 5})
     world.create_asked('seven', {'x': 7})
     world.create_asked('none', {}, annotations={'note': 'yes'})

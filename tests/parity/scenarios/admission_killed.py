@@ -18,9 +18,9 @@ def story(world):
     world.kill()
     world.note('webhooks while it is down', len(world.configuration() or []))
     world.start()
-    for _ in range(1000):
-        if world.wait_configured() != before:
-            break
+    while world.wait_configured() == before:
+        pass
+    world.wait_configured(by='validate_fn')
     world.attempt('again', world.create_asked, 'obj', {'x': 1})
     world.stop()
     world.note_configuration()

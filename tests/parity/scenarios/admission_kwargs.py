@@ -13,13 +13,13 @@ def validate_fn(userinfo, headers, sslpeer, memo, warnings, uid, **kwargs):
         'validate', kwargs, 'param', 'operation', 'subresource', 'dryrun', 'spec', 'labels',
         'status', 'retry', 'runtime', 'started', 'resource',
         user=sorted(userinfo), content_type=headers.get('Content-Type'), peer=dict(sslpeer),
-        warnings=warnings, memo=type(memo).__name__, kwargs=sorted(kwargs),
+        warnings=warnings, memo=type(memo).__name__, given=sorted(kwargs),
     )
 
 
 def story(world):
     world.start()
-    world.wait_configured()
+    world.wait_configured(by='validate_fn')
     world.create_asked('obj', {'field': 'one'})
     world.patch('obj', spec={'field': 'two'})
     world.client.patch(world.path('obj') + '?dryRun=All', {'spec': {'field': 'three'}})

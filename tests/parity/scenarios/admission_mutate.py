@@ -13,8 +13,8 @@ def mutate_fn(spec, patch, **kwargs):
     patch.spec['added'] = {'deep': [1, 2]}
     patch.spec['removed'] = None
     patch.spec['unchanged'] = spec.get('unchanged')
-    patch.metadata.annotations['a.b/c~d'] = 'x'
-    patch.labels['extra'] = 'yes'
+    patch.metadata.annotations['a.b/c'] = 'x'
+    patch.metadata.labels['extra'] = 'yes'
 
 
 @kopf.on.mutate('kopfexamples', labels=LABELS, operations=['CREATE'])
@@ -28,7 +28,7 @@ async def functions_fn(patch, **kwargs):
 
 def story(world):
     world.start()
-    world.wait_configured('mutating', 2)
+    world.wait_configured('mutating', 2, by='mutate_fn')
     spec = {'removed': 1, 'unchanged': 5, 'items': ['first']}
     world.attempt('creation', world.create_asked, 'obj', spec)
     world.attempt('update', world.patch, 'obj', spec={'removed': 2, 'added': None})

@@ -25,7 +25,7 @@ def validate_fn(spec, **kwargs):
 
 def story(world):
     world.start()
-    world.wait_configured()
+    world.wait_configured(by='validate_fn')
     for field in ('good', 'admission', 'nameless', 'codeless', 'permanent', 'temporary',
                   'arbitrary', 'empty'):
         world.attempt(field, world.create_asked, field, {'field': field})

@@ -24,7 +24,7 @@ def update_fn(**kwargs):
 
 def story(world):
     world.start()
-    world.wait_configured('mutating')
+    world.wait_configured('mutating', by='mutate_fn')
     world.create_asked('obj', {'field': 'value'})
     world.wait_handled('obj')
     world.patch('obj', spec={'field': 'other'})
