@@ -123,6 +123,7 @@ class Front:
             *,
             namespaces: Sequence[NamespacePattern],
             clusterwide: bool,
+            liveness: str | None = None,
             identity: str | None = None,
             peering_lifetime: int | None = None,
     ) -> None:
@@ -140,6 +141,7 @@ class Front:
             _native.TRANSFORM: self._on_transform,
             _native.UNINDEX: self._on_unindex,
             _native.SUB_DONE: self._on_sub_done,
+            _native.PULSE: self._on_pulse,
             _native.READY: self._on_ready_job,
             _native.FINISHED: self._on_finished,
             _native.ADMISSION: self._on_admission,
@@ -151,6 +153,7 @@ class Front:
             'activities': self._declare(self._get_activities()),
             'namespaces': [_resources.describe_namespace(pattern) for pattern in namespaces],
             'clusterwide': clusterwide,
+            'liveness': liveness,
             'identity': identity,
             'peering_lifetime': peering_lifetime,
             'version': __version__,
@@ -261,6 +264,9 @@ class Front:
             logger=logging.getLogger(f'kopf.activities.{activity}'), memo=self.memo,
             indices=self.indices, activity=activity or Activity.STARTUP, settings=self.settings)
         self._invoke(Invocation(self, job, handler, cause, None), None)
+
+    def _on_pulse(self, job: Job) -> None:
+        job.answer(None)
 
     def _on_ready_job(self, job: Job) -> None:
         self._on_ready()

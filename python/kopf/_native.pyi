@@ -22,6 +22,7 @@ TRANSFORM: Final[int]  # str | None: JSON of the body after `patch.fns` were app
 UNINDEX: Final[int]    # nothing: the indices `ids` have nothing of the object `uid` any more; not to be answered
 SUB_DONE: Final[int]   # nothing: sub-handlers asked for by `Job.execute` made their round
 READY: Final[int]      # nothing: the operator is up (set the ready flag)
+PULSE: Final[int]      # None: at once, to show that the event loop is alive
 FINISHED: Final[int]   # nothing: the last job; `message` is an error or None
 ADMISSION: Final[int]  # nothing: webhooks may be served from now on
 SERVED: Final[int]     # nothing: the server `number` is found at `content`, or has failed with `message`

@@ -157,8 +157,6 @@ async def spawn_tasks(
         settings.peering.standalone = standalone
     if priority is not None:
         settings.peering.priority = priority
-    if liveness_endpoint:
-        logger.warning(f"The liveness endpoint is not served yet: {liveness_endpoint}")
 
     loop = asyncio.get_running_loop()
     front = Front(
@@ -174,6 +172,7 @@ async def spawn_tasks(
         front.start,
         namespaces=list(namespaces),
         clusterwide=clusterwide,
+        liveness=liveness_endpoint or None,
         identity=identity if identity is not None else _peering.detect_own_id(),
         peering_lifetime=_command,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from kopf._handlers import Activity, ActivityHandler, Handler
+from kopf._handlers import Handler
 
 logger = logging.getLogger('kopf')
 
@@ -16,10 +16,9 @@ def leave_out_unserved(handlers: Iterable[Handler], *, warn: bool = True) -> lis
     served: list[Handler] = []
     unserved: list[Handler] = []
     for handler in handlers:
-        probe = isinstance(handler, ActivityHandler) and handler.activity == Activity.PROBE
-        (unserved if probe or handler.kind in _UNSERVED_KINDS else served).append(handler)
+        (unserved if handler.kind in _UNSERVED_KINDS else served).append(handler)
     if unserved and warn:
         names = ', '.join(sorted({str(handler).lower() for handler in unserved}))
-        logger.warning(f"Daemons, timers and probes are not served yet. "
+        logger.warning(f"Daemons and timers are not served yet. "
                        f"These handlers are not called: {names}")
     return served

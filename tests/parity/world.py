@@ -11,6 +11,9 @@ from __future__ import annotations
 import json
 import pathlib
 import re
+import socket
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -121,6 +124,24 @@ class World:
     def wait_log(self, *parts: str, count: int = 1) -> None:
         assert self.operator is not None
         self.operator.wait_log(*parts, count=count, timeout_seconds=PATIENCE_SECONDS)
+
+    def fetch(self, url: str) -> tuple[int, str, Any]:
+        """Ask the operator itself: the code, the type of the content, and the JSON."""
+
+        def ask() -> tuple[int, str, Any] | None:
+            assert self.operator is not None and self.operator.is_running()
+            try:
+                with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS) as answer:
+                    return answer.status, answer.headers['Content-Type'], json.load(answer)
+            except urllib.error.HTTPError as error:
+                return error.code, '', None
+
+        return wait_for(f'an answer of {url}', ask, timeout_seconds=PATIENCE_SECONDS)
+
+    def free_port(self) -> int:
+        with socket.socket() as listener:
+            listener.bind(('localhost', 0))
+            return listener.getsockname()[1]
 
     # The records.
 

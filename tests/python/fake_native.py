@@ -13,7 +13,7 @@ from typing import Any
 
 KINDS = ('LOG', 'ACTIVITY', 'CONFIGURE', 'LOGIN', 'CALL', 'FILTERS', 'CHOOSE', 'STORAGE_READ',
          'STORAGE_WRITE', 'TRANSFORM', 'UNINDEX', 'SUB_DONE', 'READY', 'FINISHED',
-         'ADMISSION', 'SERVED', 'REVIEWED')
+         'ADMISSION', 'SERVED', 'REVIEWED', 'PULSE')
 
 RESOURCE = {
     'group': 'kopf.dev', 'version': 'v1', 'plural': 'kopfexamples', 'kind': 'KopfExample',

@@ -4,10 +4,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import datetime
+import logging
 import os
 import pathlib
 import ssl
 import stat
+import threading
 import urllib.error
 import urllib.request
 
@@ -261,22 +263,30 @@ def create_fn(retry, patch, **_):
     assert seen['status']['create_fn'] == 3
 
 
-def test_time_can_be_moved_on_for_peers(kopf_cluster, tmp_path):
-    """The operator was frozen for an hour, which passes at once."""
+def test_time_can_be_moved_on_for_peers(kopf_cluster, tmp_path, monkeypatch):
+    """The operator was frozen for a month, which passes at once.
+
+    So long, since the time of this process was moved on by other tests already.
+    """
+    month = 30 * 24 * 3600
     manifests = pathlib.Path(__file__).parents[1] / 'controlplane' / 'manifests'
     now = datetime.datetime.now(datetime.timezone.utc).isoformat()
     kopf_cluster.apply(CRD)
     kopf_cluster.apply(manifests / 'peering.yaml')
     kopf_cluster.apply({
         'apiVersion': 'kopf.dev/v1', 'kind': 'ClusterKopfPeering', 'metadata': {'name': 'default'},
-        'status': {'somebody': {'priority': 100, 'lifetime': 3600, 'lastseen': now}},
+        'status': {'somebody': {'priority': 100, 'lifetime': month, 'lastseen': now}},
     })
     script = tmp_path / 'handlers.py'
     script.write_text(HANDLERS)
+    paused = threading.Event()
+    watcher = logging.Handler()
+    watcher.emit = lambda record: 'Pausing' in record.getMessage() and paused.set()
+    monkeypatch.setattr(logging.getLogger('kopf.engine.peering'), 'handlers', [watcher])
     with KopfRunner(['run', '-A', str(script)], registry=SmartOperatorRegistry()) as runner:
-        kopf_cluster.wait_for('clusterkopfpeerings', 'default', lambda obj: len(obj['status']) == 2)
+        assert paused.wait(30)
         kopf_cluster.apply(OBJECT)
-        kopf_cluster.advance(3600)
+        kopf_cluster.advance(month)
         kopf_cluster.wait_for('kex', 'one', lambda obj: obj['status'])
     assert 'Pausing operations in favour of [<Peer somebody: ' in runner.output
     assert 'Resuming operations after the pause.' in runner.output

@@ -601,7 +601,6 @@ def test_unserved_kinds_are_named_once(
         run_operator: Any, caplog: pytest.LogCaptureFixture) -> None:
     kopf.daemon('x', id='d')(lambda **_: None)
     kopf.timer('x', id='t', interval=1)(lambda **_: None)
-    kopf.on.probe(id='p')(lambda **_: None)
     kopf.on.create('x', id='c')(lambda **_: None)
 
     async def scenario(operator: Operator) -> Any:
@@ -611,8 +610,28 @@ def test_unserved_kinds_are_named_once(
     config = run_operator(scenario)
     assert [declaration['id'] for declaration in config['handlers']] == ['c']
     [record] = [record for record in caplog.records if 'not served yet' in record.message]
-    for name in ("daemon 'd'", "timer 't'", "activity 'p'"):
+    for name in ("daemon 'd'", "timer 't'"):
         assert name in record.message
+
+
+def test_probes(run_operator: Any) -> None:
+    @kopf.on.probe(id='async')
+    async def async_fn(memo: kopf.Memo, settings: kopf.OperatorSettings, **_: Any) -> Any:
+        return {'memo': dict(memo), 'priority': settings.peering.priority}
+
+    @kopf.on.probe(id='sync')
+    def sync_fn(**_: Any) -> int:
+        return 5
+
+    async def scenario(operator: Operator) -> list[Any]:
+        indexes = {item['id']: item['index'] for item in operator.config['activities']}
+        assert await operator.ask('PULSE') == ('answer', None)
+        return [await operator.ask('ACTIVITY', handler=indexes[id], activity='probe')
+                for id in ('async', 'sync')]
+
+    first, second = run_operator(scenario)
+    assert json.loads(first[1]['result']) == {'memo': {}, 'priority': 0}
+    assert second[1]['result'] == '5'
 
 
 def test_indices_are_filled_by_calls_and_emptied_on_demand(run_operator: Any) -> None:

@@ -6,6 +6,7 @@ use kopf_reaction::{Activity, CallOutcome, ErrorsMode, Handler, Round, RoundStep
 use serde_json::Value;
 
 use crate::invoke::{ActivityCall, Front};
+use crate::metrics::Metrics;
 use crate::react::level_of;
 use crate::{Clock, FrontError, Log, Record};
 
@@ -41,6 +42,7 @@ pub(crate) async fn run_activity(
     front: &Arc<dyn Front>,
     clock: &Clock,
     log: &Log,
+    metrics: &Metrics,
     activity: Activity,
     handlers: &[Arc<Handler>],
     default_backoff: f64,
@@ -70,7 +72,9 @@ pub(crate) async fn run_activity(
                     started: request.started,
                     runtime_seconds: request.runtime_seconds,
                 };
+                let count = metrics.begin(&call.handler, call.retry, clock);
                 let reply = front.call_activity(call).await;
+                count.finish(&reply, clock);
                 last_error = reply.error;
                 let outcome = CallOutcome { result: reply.result, subrefs: Default::default() };
                 round.called(outcome, clock.now(), &mut || clock.jitter(1.0));

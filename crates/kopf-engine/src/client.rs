@@ -179,6 +179,19 @@ impl Api {
         }
     }
 
+    /// Whether the server says anything at all in time.
+    pub async fn is_answering(&self, limit: Duration) -> bool {
+        let call = Call::read(Verb::Get, "/version", JSON);
+        let asking = async {
+            let session = self.inner.vault.client().await;
+            let response = session.client.send(call.to_request().ok()?).await.ok()?;
+            Some(response.status())
+        };
+        let answer = self.inner.clock.timeout(limit, asking).await.ok().flatten();
+        self.inner.counters.count(call.verb, answer.map_or(RequestOutcome::NoAnswer, RequestOutcome::of));
+        answer.is_some()
+    }
+
     /// The namespace for what belongs to no namespace, by the current credentials.
     pub async fn default_namespace(&self) -> String {
         self.inner.vault.client().await.client.default_namespace().to_owned()

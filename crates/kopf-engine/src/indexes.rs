@@ -78,7 +78,9 @@ impl Reactor {
                         Some(gate) => seat.pass(gate).await,
                         None => None,
                     };
+                    let count = self.metrics.begin(&request.handler, request.retry, &self.clock);
                     let answer = self.front.call(index_call(request, context)).await;
+                    count.finish(&answer, &self.clock);
                     if answer.result == Err(CallError::Abandoned) {
                         return Err(FrontFailure::new("the call of an index handler was given up"));
                     }

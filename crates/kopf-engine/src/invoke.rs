@@ -107,6 +107,11 @@ pub trait Front: Sink {
         drop(services);
     }
 
+    /// Comes back as soon as the front finds the time: it shows that the front is alive.
+    fn pulse(&self) -> BoxFuture<'static, ()> {
+        Box::pin(async {})
+    }
+
     /// The operator is up and serves.
     fn ready(&self);
 }

@@ -7,6 +7,8 @@ mod operator;
 mod stop;
 mod pause;
 mod peering;
+mod probes;
+mod metrics;
 mod settings;
 mod discovery;
 mod serving;

@@ -18,8 +18,10 @@ use crate::activities::{ActivityError, run_activity, target_of};
 use crate::admission::Admission;
 use crate::admission::managed::{Managed, Managing};
 use crate::invoke::{Configuration, Front, FrontFailure, Services, connection_of};
+use crate::metrics::Metrics;
 use crate::pause::Pauses;
 use crate::peering::{self, Peering, PeeringCommand};
+use crate::probes::{Endpoint, EndpointError, Health, Phase, Probes};
 use crate::queue::Queue;
 use crate::react::{Gates, Reactor};
 use crate::serving::Serving;
@@ -50,6 +52,8 @@ pub struct OperatorOptions {
     pub namespace_expressions: Vec<String>,
     /// All namespaces, by one stream per kind.
     pub clusterwide: bool,
+    /// Where to tell about the health, such as `http://0.0.0.0:8080/healthz`.
+    pub liveness: Option<String>,
     /// How this operator is called among its peers; a new name in every run by default.
     pub identity: Option<String>,
     /// Only do this to the peering, and end.
@@ -93,7 +97,24 @@ pub async fn run_by(
 ) -> Result<(), OperatorError> {
     let log = Log::new(Arc::clone(&front) as Arc<dyn Sink>);
     let handlers = options.activities.clone();
-    let activities = Arc::new(Activities { front, clock, log, handlers, logins: AtomicU64::new(0) });
+    let (metrics, health, pauses) = (Metrics::default(), Arc::new(Health::default()), Pauses::default());
+    let mut probing = JoinSet::new();
+    if let Some(url) = &options.liveness {
+        let refused = |error: EndpointError| OperatorError::Configuration(error.to_string());
+        let endpoint = Endpoint::parse(url).map_err(refused)?;
+        let probes = Probes::new(
+            Arc::clone(&front),
+            clock.clone(),
+            log.clone(),
+            handlers.clone(),
+            Arc::clone(&health),
+            metrics.clone(),
+            pauses.clone(),
+        );
+        probes.start(&endpoint, &mut probing).await.map_err(refused)?;
+    }
+    let logins = AtomicU64::new(0);
+    let activities = Arc::new(Activities { front, clock, log, handlers, metrics, health, pauses, logins });
 
     let started = tokio::select! {
         biased;
@@ -107,13 +128,14 @@ pub async fn run_by(
         Some(_) => serve(&activities, &options, &stop).await,
         None => Ok(()),
     };
+    activities.health.enter(Phase::Stopping);
     let cleaned = activities.run(Activity::Cleanup).await;
     served.and(cleaned.map(drop).map_err(OperatorError::Cleanup))
 }
 
 /// From the end of the startup to the request to stop.
 async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &Stop) -> Result<(), OperatorError> {
-    let Activities { front, clock, log, .. } = activities.as_ref();
+    let Activities { front, clock, log, metrics, health, pauses, .. } = activities.as_ref();
     let configuration = front.configure().await?;
     let settings = &configuration.settings;
     let mut tasks = JoinSet::new();
@@ -134,6 +156,8 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
         }
     };
     let api = Api::new(vault.clone(), &settings.networking, clock.clone(), log.clone());
+    metrics.connect(api.clone());
+    health.connect(api.clone());
     let (poster, posting) =
         Poster::start(api.clone(), &settings.posting, settings.posting.source.clone(), clock.clone(), log.clone());
     front.connected(Services { poster, vault });
@@ -161,7 +185,6 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
     tasks.spawn(discovery.run());
 
     let settings = Arc::new(settings.clone());
-    let pauses = Pauses::default();
     let identity = options.identity.clone().unwrap_or_else(|| own_identity(clock));
     let peering =
         Peering::new(api.clone(), Arc::clone(&settings), clock.clone(), log.clone(), identity, pauses.clone());
@@ -187,19 +210,25 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
         }),
         finalizer: settings.persistence.finalizer.as_str().into(),
         gates: Gates::new(&handlers),
+        metrics: metrics.clone(),
         schemas,
         warned: Mutex::new(BTreeSet::new()),
         settings: Arc::clone(&settings),
     });
     let queue = Queue::new(reactor, settings.queueing.worker_limit, clock.clone(), log.clone());
     let _guard = KilledOnDrop(queue.clone());
+    let observed = queue.downgrade();
+    metrics.watch_queue(move || observed.upgrade().map(|queue| queue.figures()).unwrap_or_default());
     let managing = start_admission(activities, webhooks, &settings, &api, insights.clone(), queue.clone(), &mut tasks);
     let mut serving =
-        Serving::new(api, Arc::clone(&settings), clock.clone(), log.clone(), queue.clone(), handlers, pauses);
+        Serving::new(api, Arc::clone(&settings), clock.clone(), log.clone(), queue.clone(), handlers, pauses.clone());
     tokio::select! {
         biased;
         _ = stop.requested() => {}
-        () = serving.follow(insights, || front.ready()) => {}
+        () = serving.follow(insights, || {
+            health.enter(Phase::Working);
+            front.ready();
+        }) => {}
     }
     if let Some(managing) = managing {
         managing.finish(clock, CLEANING_PATIENCE).await;
@@ -298,6 +327,9 @@ struct Activities {
     clock: Clock,
     log: Log,
     handlers: Vec<Arc<Handler>>,
+    metrics: Metrics,
+    health: Arc<Health>,
+    pauses: Pauses,
     /// How often it was logged in.
     logins: AtomicU64,
 }
@@ -306,7 +338,8 @@ type Results = Vec<(Arc<str>, serde_json::Value)>;
 
 impl Activities {
     async fn run(&self, activity: Activity) -> Result<Results, ActivityError> {
-        run_activity(&self.front, &self.clock, &self.log, activity, &self.handlers, ACTIVITY_BACKOFF_SECONDS).await
+        let Self { front, clock, log, metrics, handlers, .. } = self;
+        run_activity(front, clock, log, metrics, activity, handlers, ACTIVITY_BACKOFF_SECONDS).await
     }
 }
 

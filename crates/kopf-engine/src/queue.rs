@@ -10,7 +10,7 @@ mod seat;
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 use crate::invoke::FrontSlot;
 use crate::memory::{ObjectMemory, version_number};
+use crate::metrics::{Metrics, QueueFigures};
 use crate::react::{After, Reactor, ServedKind, Turn};
 use crate::{Clock, Level, Log};
 use entry::{Entry, News, Phase, Timer};
@@ -100,6 +101,16 @@ struct Objects {
 struct Ready {
     kind: u64,
     uid: Arc<str>,
+    since: Instant,
+}
+
+/// The queue, if it is still there.
+pub(crate) struct WeakQueue(Weak<Inner>);
+
+impl WeakQueue {
+    pub fn upgrade(&self) -> Option<Queue> {
+        self.0.upgrade().map(|inner| Queue { inner })
+    }
 }
 
 /// For what the handlers have to wait when a stream starts.
@@ -166,6 +177,31 @@ impl Queue {
         }
     }
 
+    /// How full it is, for the metrics.
+    pub fn figures(&self) -> QueueFigures {
+        let now = self.inner.clock.instant();
+        let state = self.inner.state();
+        let oldest = [&state.live, &state.listed].into_iter().filter_map(|lane| lane.front()).map(|ready| ready.since);
+        let oldest = oldest.min().map(|since| now.saturating_duration_since(since).as_secs_f64());
+        QueueFigures {
+            waiting: state.live.len() + state.listed.len(),
+            gated: state.gated.len(),
+            running: state.running,
+            objects: state.kinds.values().map(|objects| objects.entries.len()).sum(),
+            oldest_seconds: oldest.unwrap_or_default(),
+            closed: !state.gate.is_open(),
+        }
+    }
+
+    /// For those who look at it without keeping it.
+    pub fn downgrade(&self) -> WeakQueue {
+        WeakQueue(Arc::downgrade(&self.inner))
+    }
+
+    pub fn metrics(&self) -> &Metrics {
+        &self.inner.reactor.metrics
+    }
+
     /// What is left of an object that is not served any more.
     fn forget(&self, kind: &ServedKind, uid: &Arc<str>, entry: Entry) {
         if let Some(mut memory) = entry.memory {
@@ -213,7 +249,7 @@ impl Queue {
         }
         let uid: Arc<str> = Arc::from(uid.as_ref());
         entry.receive(News { event, raw, outdated, indexed: false }, has_spies);
-        let ready = Ready { kind: key.0, uid };
+        let ready = Ready { kind: key.0, uid, since: self.inner.clock.instant() };
         let is_live = event != EventType::Listed;
         if entry.phase == Phase::Idle && !outdated {
             entry.timer = None;
@@ -410,7 +446,7 @@ impl Queue {
             entry.timer = None;
             if matches!(entry.phase, Phase::Idle | Phase::Resting) {
                 entry.phase = Phase::Ready;
-                state.live.push_back(Ready { kind, uid });
+                state.live.push_back(Ready { kind, uid, since: queue.inner.clock.instant() });
             }
             queue.pump(state);
         });
@@ -442,7 +478,7 @@ impl State {
                 return Some((Arc::clone(&objects.kind), memory, turn));
             }
             (entry.phase, entry.token) = (Phase::Gated, None);
-            self.gated.push_back(Ready { kind: ready.kind, uid: Arc::clone(&ready.uid) });
+            self.gated.push_back(Ready { kind: ready.kind, uid: Arc::clone(&ready.uid), since: ready.since });
             return None;
         }
         let turn = loop {

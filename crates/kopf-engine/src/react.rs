@@ -23,6 +23,7 @@ use crate::invoke::{
     Children, ChildrenReply, ChildrenRequest, CycleContext, Front, FrontFailure, HandlerCall, StorageQuestion,
 };
 use crate::memory::{ObjectMemory, Throttle, version_number};
+use crate::metrics::{Metrics, PatchResult};
 use crate::queue::{A_YEAR, Seat};
 use crate::schema::{Placement, SchemaBook, placement};
 use crate::{Api, Clock, FrontError, Level, Log, Record, Settings};
@@ -50,6 +51,7 @@ pub(crate) struct Reactor {
     pub finalizer: Arc<str>,
     /// The limits on the calls of handlers.
     pub gates: Gates,
+    pub metrics: Metrics,
     /// What the CRDs keep in the status.
     pub schemas: SchemaBook,
     /// Which handlers were told that their results do not fit the schema.
@@ -237,7 +239,14 @@ impl Reactor {
         let delay = conclusion.delay;
         let backoffs = &self.settings.networking.error_backoffs;
         let means = Means { api: &self.api, front: &self.front, clock: &self.clock, backoffs };
-        match apply(means, context, body, change).await.map_err(Failure::Applying)? {
+        let applied = apply(means, context, body, change).await;
+        match &applied {
+            Ok(Applied::Nothing) => {}
+            Ok(Applied::Gone) => self.metrics.count_patch(PatchResult::Gone),
+            Ok(Applied::Patched { .. }) => self.metrics.count_patch(PatchResult::Applied),
+            Err(_) => self.metrics.count_patch(PatchResult::Failed),
+        }
+        match applied.map_err(Failure::Applying)? {
             Applied::Nothing => {
                 if conclusion.handled && delay.is_none() && debugging {
                     self.debug(reference, "Handling cycle is finished, waiting for new changes.".to_owned());
@@ -477,6 +486,7 @@ impl Driver<'_> {
             None => None,
         };
         let (way_back, mut children) = Children::channel();
+        let count = self.reactor.metrics.begin(&request.handler, request.retry, &self.reactor.clock);
         let mut calling = self.reactor.front.call(self.handler_call(request, way_back));
         let mut subrefs = BTreeSet::new();
         let reply = loop {
@@ -494,6 +504,7 @@ impl Driver<'_> {
             }
         };
         drop(permit);
+        count.finish(&reply, &self.reactor.clock);
         if reply.result == Err(CallError::Abandoned) {
             return Err(FrontFailure::new("the call of a handler was given up"));
         }

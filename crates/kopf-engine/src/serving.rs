@@ -45,6 +45,8 @@ struct Stream {
     listings: Arc<AtomicU64>,
     /// Empty during pauses.
     tasks: JoinSet<()>,
+    /// Kept as long as the stream is to run.
+    health: Option<Arc<StreamHealth>>,
 }
 
 impl Serving {
@@ -98,10 +100,10 @@ impl Serving {
         for (resource, kind) in &mut kinds {
             for (namespace, stream) in &mut kind.streams {
                 if must_pause {
-                    stream.tasks = JoinSet::new();
+                    (stream.tasks, stream.health) = (JoinSet::new(), None);
                 } else {
                     self.queue.expect(kind.key, stream.number, Expected::News);
-                    stream.tasks = self.stream(kind.key, resource, namespace.clone(), stream);
+                    self.run(kind.key, resource, namespace.clone(), stream);
                 }
             }
         }
@@ -163,21 +165,17 @@ impl Serving {
         let number = self.next_stream;
         self.next_stream += 1;
         self.queue.expect(key, number, Expected::Index);
-        let mut stream = Stream { number, listings: Arc::default(), tasks: JoinSet::new() };
+        let mut stream = Stream { number, listings: Arc::default(), tasks: JoinSet::new(), health: None };
         if self.paused.is_none() {
-            stream.tasks = self.stream(key, resource, namespace, &stream);
+            self.run(key, resource, namespace, &mut stream);
         }
         stream
     }
 
-    /// The tasks of a stream.
-    fn stream(
-        &self,
-        key: KindKey,
-        resource: &Arc<Resource>,
-        namespace: Option<Arc<str>>,
-        stream: &Stream,
-    ) -> JoinSet<()> {
+    /// Lets the stream run.
+    fn run(&self, key: KindKey, resource: &Arc<Resource>, namespace: Option<Arc<str>>, stream: &mut Stream) {
+        let health = Arc::new(StreamHealth::default());
+        self.queue.metrics().observe(resource, namespace.as_ref(), &health);
         let watching = WatchStream {
             api: self.api.clone(),
             settings: Arc::new(self.settings.watching.clone()),
@@ -185,14 +183,15 @@ impl Serving {
             log: self.log.clone(),
             resource: Arc::clone(resource),
             namespace,
-            health: Arc::new(StreamHealth::default()),
+            health: Arc::clone(&health),
             on_forbidden: OnForbidden::Warn,
         };
         let (sender, receiver) = mpsc::channel(EVENTS_AT_MOST);
         let mut tasks = JoinSet::new();
+        stream.health = Some(health);
         tasks.spawn(watching.run(sender));
         tasks.spawn(feed(self.queue.clone(), key, stream.number, Arc::clone(&stream.listings), receiver));
-        tasks
+        stream.tasks = tasks;
     }
 }
 

@@ -155,6 +155,10 @@ impl Front for PythonFront {
         let _ = self.services.set(services);
     }
 
+    fn pulse(&self) -> BoxFuture<'static, ()> {
+        self.ask(Work::Pulse, || ())
+    }
+
     fn ready(&self) {
         self.mailbox.put(Work::Ready);
     }

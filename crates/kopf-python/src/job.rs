@@ -41,6 +41,7 @@ pub(crate) const KINDS: &[(&str, u8)] = &[
     ("ADMISSION", 14),
     ("SERVED", 15),
     ("REVIEWED", 16),
+    ("PULSE", 17),
 ];
 
 /// Where the answer of type `T` goes.
@@ -87,6 +88,8 @@ pub(crate) enum Work {
         token: Py<PyAny>,
         outcome: Value,
     },
+    /// Whether the event loop is alive.
+    Pulse(ReplyTo<()>),
     Ready,
     Finished(Option<String>),
 }
@@ -159,6 +162,7 @@ impl Job {
             Work::Admission => 14,
             Work::Served { .. } => 15,
             Work::Reviewed { .. } => 16,
+            Work::Pulse(_) => 17,
         }
     }
 
@@ -422,6 +426,7 @@ impl Job {
             Work::Transform(_, body, reply) | Work::WebhookTransform(_, body, reply) => {
                 send(reply, Ok(optional_json(value)?.unwrap_or_else(|| body.value().clone())));
             }
+            Work::Pulse(reply) => send(reply, ()),
             Work::Call(..) | Work::Webhook(..) => {
                 return Err(misuse("calls are answered by answer_call() or fail_call()"));
             }
@@ -446,6 +451,7 @@ impl Job {
             Work::Choose(_, _, _, reply) => send(reply, Err(failure(error))),
             Work::StorageRead(_, _, reply) => send(reply, Err(failure(error))),
             Work::StorageWrite(_, _, reply) => send(reply, Err(failure(error))),
+            Work::Pulse(reply) => send(reply, ()),
             Work::Transform(_, _, reply) | Work::WebhookTransform(_, _, reply) => send(reply, Err(failure(error))),
             Work::Activity(..) | Work::Call(..) | Work::Webhook(..) => {
                 let message = error.str()?.to_string();

@@ -37,6 +37,9 @@ struct Config {
     clusterwide: bool,
     #[serde(default)]
     identity: Option<String>,
+    /// The address of the liveness endpoint.
+    #[serde(default)]
+    liveness: Option<String>,
     /// Only pause or resume the other operators.
     #[serde(default)]
     peering_lifetime: Option<i64>,
@@ -127,6 +130,7 @@ impl Operator {
             namespaces: self.config.namespaces.iter().filter_map(NamespaceRule::globs).collect(),
             namespace_expressions: self.config.namespaces.iter().filter_map(NamespaceRule::expression).collect(),
             clusterwide: self.config.clusterwide,
+            liveness: self.config.liveness.clone(),
             identity: self.config.identity.clone(),
             command: self.config.peering_lifetime.map(|lifetime| PeeringCommand { lifetime }),
             client: None,

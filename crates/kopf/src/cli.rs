@@ -79,13 +79,11 @@ pub(crate) async fn run(operator: ReadyOperator, mut options: RunOptions) -> Exi
     };
     // Another subscriber, installed by the application, is as good as ours.
     drop(logging::install(&arguments.log_options()));
-    for warning in arguments.warnings() {
-        tracing::warn!(target: "kopf.engine", "{warning}");
-    }
     if arguments.clusterwide || !arguments.namespaces.is_empty() {
         options.clusterwide = arguments.clusterwide;
         options.namespaces = arguments.namespaces;
     }
+    options.liveness = arguments.liveness_endpoint;
     options.peering = PeeringOptions {
         standalone: arguments.standalone,
         name: arguments.peering,
@@ -200,15 +198,6 @@ impl Arguments {
             prefix: (self.log_prefix || self.no_log_prefix).then_some(self.log_prefix),
             refkey: self.log_refkey.clone(),
         }
-    }
-
-    /// What is asked for, but not served yet.
-    fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if self.liveness_endpoint.is_some() {
-            warnings.push("--liveness is not served by this version: there is no endpoint for probes.".to_owned());
-        }
-        warnings
     }
 }
 

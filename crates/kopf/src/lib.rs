@@ -122,7 +122,7 @@ pub use operator::{Operator, ProvideState, RunError, Stateful, Stateless};
 pub use patch::Patch;
 pub use register::{
     DeclarationError, Exponential, Registration, Schedule, cleanup, convert, convert_of, create, create_of, delete,
-    delete_of, event, event_of, exponential, field, field_of, index, index_of, login, mutate, mutate_of, resume,
+    delete_of, event, event_of, exponential, field, field_of, index, index_of, login, mutate, mutate_of, probe, resume,
     resume_of, startup, subhandler, update, update_of, validate, validate_of,
 };
 pub use review::{Review, Warnings};
@@ -131,7 +131,7 @@ pub use selector::{Everything, IntoSelector};
 /// The kinds of handlers, as types: what [`Registration`] is a declaration of.
 pub mod kinds {
     pub use crate::register::{
-        ChangeKind, Cleanup, Create, Delete, Event, Field, Indexing, Kind, Login, ObjectKind, Resume, Startup,
+        ChangeKind, Cleanup, Create, Delete, Event, Field, Indexing, Kind, Login, ObjectKind, Probe, Resume, Startup,
         Subhandler, Update,
     };
 }

@@ -78,6 +78,7 @@ struct Parts {
     webhooks: Option<ServerOptions>,
     namespaces: Vec<String>,
     clusterwide: bool,
+    liveness: Option<String>,
     stop_when: Option<BoxFuture<'static, ()>>,
     /// Whether the wall clock goes with tokio's time.
     simulated_time: bool,
@@ -92,6 +93,8 @@ pub(crate) struct RunOptions {
     pub(crate) client: Option<Client>,
     /// What the command line says about the peers; it goes over the settings.
     pub(crate) peering: PeeringOptions,
+    /// Where to tell about the health.
+    pub(crate) liveness: Option<String>,
 }
 
 /// The options about other operators.
@@ -249,6 +252,13 @@ impl<S: Send + Sync + 'static, P> Operator<S, P> {
         self
     }
 
+    /// Tells about its health at this address, such as `http://0.0.0.0:8080/healthz`: the results of [`probe`](crate::probe)
+    /// handlers as JSON, with `/readyz` and `/metrics` beside it. The command line overrides it.
+    pub fn liveness(mut self, endpoint: impl Into<String>) -> Self {
+        self.parts.liveness = Some(endpoint.into());
+        self
+    }
+
     /// Stops the operator when the future is done.
     pub fn stop_when(mut self, done: impl Future<Output = ()> + Send + 'static) -> Self {
         self.parts.stop_when = Some(Box::pin(done));
@@ -264,6 +274,7 @@ impl<S: Send + Sync + 'static, P: ProvideState<S>> Operator<S, P> {
             clusterwide: self.parts.clusterwide,
             client: Some(client),
             peering: PeeringOptions::default(),
+            liveness: None,
         };
         self.into_ready().run(options, Stop::new()).await
     }
@@ -302,6 +313,7 @@ impl ReadyOperator {
             false => Clock::system(),
         };
         options.peering.apply(&mut self.parts.settings, options.clusterwide);
+        let liveness = options.liveness.or(self.parts.liveness.take());
         let (mut front, activities) = self.into_front(options.client.clone())?;
         front.stop = stop.clone();
         let options = OperatorOptions {
@@ -309,6 +321,7 @@ impl ReadyOperator {
             namespaces: options.namespaces,
             clusterwide: options.clusterwide,
             client: options.client,
+            liveness,
             ..OperatorOptions::default()
         };
         let ended = kopf_engine::run_by(clock, Arc::new(front), options, stop).await;

@@ -209,3 +209,53 @@ async fn it_waits_for_a_more_important_operator() {
     let waited = started.elapsed();
     assert!((Duration::from_secs(3590)..Duration::from_secs(7200)).contains(&waited), "{waited:?}");
 }
+
+async fn count_objects(names: Index<Size, String>) -> kopf::Result<usize> {
+    Ok(names.len())
+}
+
+/// The code and the content of a page.
+async fn fetch(port: u16, path: &str) -> (String, String) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut stream = tokio::net::TcpStream::connect(("localhost", port)).await.unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap_or_default().to_owned(), body.to_owned())
+}
+
+#[tokio::test]
+async fn probes_and_metrics() {
+    let (_cluster, client) = cluster().await;
+    let api = Api::<Example>::default_namespaced(client.clone());
+    api.create(&PostParams::default(), &Example::new("one", ExampleSpec { size: 3 })).await.unwrap();
+    let port = std::net::TcpListener::bind("localhost:0").unwrap().local_addr().unwrap().port();
+    let (end, ended) = oneshot::channel::<()>();
+    let operator = Operator::new()
+        .index(index_of::<Example>(), names_by_size)
+        .on(create_of::<Example>(), take_size)
+        .on(kopf::probe(), count_objects)
+        .liveness(format!("http://localhost:{port}/healthz"))
+        .all_namespaces()
+        .stop_when(async move {
+            let _ = ended.await;
+        });
+    let story = async {
+        wait_for(&api, "one", |example| size(example) == Some(3)).await;
+        assert_eq!(fetch(port, "/healthz").await, ("200".to_owned(), r#"{"count_objects":1}"#.to_owned()));
+        assert_eq!(fetch(port, "/readyz").await.0, "200");
+        let (code, page) = fetch(port, "/metrics").await;
+        assert_eq!(code, "200");
+        for line in [
+            r#"kopf_handler_calls_total{handler="take_size",kind="change"} 1"#,
+            r#"kopf_handler_calls_total{handler="count_objects",kind="activity"} 1"#,
+            r#"kopf_stream_up{resource="examples.v1.kopf.dev",namespace=""} 1"#,
+        ] {
+            assert!(page.lines().any(|known| known == line), "{line}\n{page}");
+        }
+        let _ = end.send(());
+    };
+    let (done, ()) = tokio::join!(operator.run(client), story);
+    done.unwrap();
+}

@@ -22,6 +22,7 @@ def story(world):
         world.sentinel()
         world.create(f'reader-{number}', labels={'reader': 'yes'})
         world.wait_record('reader_fn', name=f'reader-{number}')
+        world.wait_handled(f'reader-{number}')
 
     world.start()
     for name in 'a', 'b', 'c':

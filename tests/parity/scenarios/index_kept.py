@@ -23,6 +23,7 @@ def story(world):
         world.sentinel()
         world.create(f'reader-{number}', labels={'reader': 'yes'})
         world.wait_record('reader_fn', name=f'reader-{number}')
+        world.wait_handled(f'reader-{number}')
 
     world.start()
     world.create('never', spec={'field': 'none'}, labels={'indexed': 'yes'})

@@ -28,6 +28,7 @@ def story(world):
         world.sentinel()
         world.create(f'reader-{number}', labels={'reader': 'yes'})
         world.wait_record('reader_fn', name=f'reader-{number}')
+        world.wait_handled(f'reader-{number}')
 
     world.start()
     world.create('obj', spec={'field': 'x'}, labels={'indexed': 'yes'})

@@ -69,6 +69,8 @@ impl Place {
         let patience = clock.instant() + PATIENCE;
         let mut keepalive = clock.instant();
         let mut until: Option<Instant> = None;
+        // The object was not there when we wanted to tell something.
+        let mut in_vain = false;
         loop {
             tokio::select! {
                 biased;
@@ -78,13 +80,19 @@ impl Place {
                         Ok(_) => keepalive_pause(settings.peering.lifetime as f64, clock.jitter(1.0)),
                         Err(_) => RETRY_SECONDS,
                     };
+                    in_vain = matches!(told, Ok(false));
                     if let Err(error) = told {
                         self.parts.log.warn(TARGET, format!("Cannot tell the peers that we are alive: {error}"));
                     }
                     keepalive = clock.instant() + crate::seconds(pause);
                 }
                 item = items.recv() => match item {
-                    Some(item) => sight.learn(item, &settings.peering.name),
+                    Some(item) => {
+                        sight.learn(item, &settings.peering.name);
+                        if sight.object.is_some() && std::mem::take(&mut in_vain) {
+                            keepalive = clock.instant();
+                        }
+                    }
                     // The stream ends only with this task.
                     None => return,
                 },

@@ -68,15 +68,3 @@ fn the_log() {
         LogOptions { prefix: Some(true), refkey: Some("k8s".into()), ..default() },
     );
 }
-
-#[test]
-fn one_warning_for_each_thing_that_is_not_served() {
-    let check = |arguments: &[&str], expected: usize| {
-        let warnings = read(arguments, &[]).unwrap().warnings();
-        assert_eq!(warnings.len(), expected, "{arguments:?}: {warnings:?}");
-    };
-    check(&["-A", "--standalone"], 0);
-    check(&["--standalone", "--dev"], 0);
-    check(&["-P", "other", "-p", "5", "--dev"], 0);
-    check(&["-L", "http://0.0.0.0:8080/healthz", "--peering=x"], 1);
-}

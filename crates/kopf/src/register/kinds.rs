@@ -51,6 +51,8 @@ kinds! {
     Startup: ActivityCall as Activity;
     /// When the operator stops.
     Cleanup: ActivityCall as Activity;
+    /// When somebody asks about the health of the operator.
+    Probe: ActivityCall as Activity;
     /// When credentials are needed.
     Login: ActivityCall as Activity;
     /// Every event, as it comes.
@@ -102,6 +104,11 @@ pub fn startup() -> Registration<Startup> {
 /// Once when the operator stops, after everything else.
 pub fn cleanup() -> Registration<Cleanup> {
     activity(Activity::Cleanup)
+}
+
+/// When somebody asks about the health of the operator, at its liveness endpoint: what the function returns is shown there.
+pub fn probe() -> Registration<Probe> {
+    activity(Activity::Probe)
 }
 
 /// When credentials are needed: at the start, and when the old ones are not accepted any more.

@@ -1,0 +1,140 @@
+//! The operator tells whether it is well: a small HTTP server for the kubelet and for Prometheus.
+//!
+//! The path of the liveness endpoint gives the results of the probe handlers as JSON, with 503 if the operator cannot do
+//! its work; `/readyz` tells whether it does it already; `/metrics` gives all numbers.
+
+mod health;
+mod server;
+
+use std::sync::Arc;
+
+use kopf_reaction::{Activity, Handler};
+use serde_json::{Map, Value, json};
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::activities::run_activity;
+use crate::invoke::Front;
+use crate::metrics::{Metrics, render};
+use crate::pause::Pauses;
+use crate::{Clock, Log};
+use health::{DEADLINE, is_over};
+pub(crate) use health::{Health, Phase};
+use server::{Answer, serve};
+pub(crate) use server::{Endpoint, EndpointError};
+
+const TARGET: &str = "kopf.engine.probes";
+
+/// The results of the probe handlers are good for so long.
+const MAX_AGE_SECONDS: f64 = 10.0;
+
+/// The delay after errors in probe handlers that do not say otherwise.
+const BACKOFF_SECONDS: f64 = 60.0;
+
+/// All that is needed to answer.
+pub(crate) struct Probes {
+    pub front: Arc<dyn Front>,
+    pub clock: Clock,
+    pub log: Log,
+    pub handlers: Vec<Arc<Handler>>,
+    pub health: Arc<Health>,
+    pub metrics: Metrics,
+    pub pauses: Pauses,
+    results: Mutex<Option<(Instant, Value)>>,
+}
+
+impl Probes {
+    pub fn new(
+        front: Arc<dyn Front>,
+        clock: Clock,
+        log: Log,
+        handlers: Vec<Arc<Handler>>,
+        health: Arc<Health>,
+        metrics: Metrics,
+        pauses: Pauses,
+    ) -> Self {
+        Self { front, clock, log, handlers, health, metrics, pauses, results: Mutex::new(None) }
+    }
+
+    /// Listens and answers, until the tasks are dropped.
+    pub async fn start(self, endpoint: &Endpoint, tasks: &mut JoinSet<()>) -> Result<(), EndpointError> {
+        let (path, log, clock) = (endpoint.path.clone(), self.log.clone(), self.clock.clone());
+        let probes = Arc::new(self);
+        let answering = Arc::clone(&probes);
+        let answer = move |asked: String| {
+            let (probes, path) = (Arc::clone(&answering), path.clone());
+            async move {
+                match asked.as_str() {
+                    asked if asked == path => probes.liveness().await,
+                    "/metrics" => Answer::text(render(&probes.metrics, &probes.clock, probes.pauses.is_paused())),
+                    "/readyz" => probes.readiness(),
+                    _ => Answer::json(404, &json!({"error": "there is no such page"})),
+                }
+            }
+        };
+        let address = serve(endpoint, clock, answer, tasks).await?;
+        log.debug(TARGET, format!("Serving health status at http://{address}{}", endpoint.path));
+        tasks.spawn(async move { probes.health.monitor(&probes.front, &probes.clock).await });
+        Ok(())
+    }
+
+    /// Whether the operator is to be restarted, and what its probe handlers tell.
+    async fn liveness(self: Arc<Self>) -> Answer {
+        let mut problems = self.health.problems(self.clock.instant());
+        problems
+            .extend(self.metrics.dead_streams().into_iter().map(|stream| format!("the stream of {stream} is dead")));
+        if problems.is_empty() {
+            let probing = tokio::spawn(Arc::clone(&self).probe());
+            match self.clock.timeout(DEADLINE, probing).await {
+                Ok(Ok(Ok(results))) => return Answer::json(200, &results),
+                Ok(Ok(Err(error))) => return Answer::json(500, &json!({"error": error})),
+                Ok(Err(crash)) => problems.push(format!("the probe handlers have crashed: {crash}")),
+                Err(_) => {
+                    problems = self.health.problems(self.clock.instant());
+                    if problems.is_empty() {
+                        problems.push("the probe handlers take too long".to_owned());
+                    }
+                }
+            }
+        }
+        Answer::json(503, &json!({"problems": problems}))
+    }
+
+    /// The results of the probe handlers, at most a few seconds old. Whoever asks meanwhile waits for the same.
+    async fn probe(self: Arc<Self>) -> Result<Value, String> {
+        let mut results = self.results.lock().await;
+        if let Some((when, known)) = &*results
+            && !is_over(self.clock.instant(), *when, crate::seconds(MAX_AGE_SECONDS))
+        {
+            return Ok(known.clone());
+        }
+        // Before the startup is over, there is nothing that they could tell.
+        if self.health.phase() == Phase::Starting {
+            return Ok(json!({}));
+        }
+        let Self { front, clock, log, handlers, .. } = &*self;
+        let told = run_activity(front, clock, log, &self.metrics, Activity::Probe, handlers, BACKOFF_SECONDS).await;
+        let told = told.map_err(|error| error.to_string())?;
+        let told: Map<String, Value> = told.into_iter().map(|(id, result)| (id.to_string(), result)).collect();
+        *results = Some((clock.instant(), Value::Object(told.clone())));
+        Ok(Value::Object(told))
+    }
+
+    /// Whether the operator does its work by now.
+    fn readiness(&self) -> Answer {
+        let mut reasons = self.health.problems(self.clock.instant());
+        reasons.extend(self.health.reasons_to_wait());
+        if self.metrics.is_closed() && !self.pauses.is_paused() {
+            reasons.push("the indexes are not complete yet".to_owned());
+        }
+        let failing = self.metrics.streams().into_iter().filter(|stream| stream.health.failures() > 0);
+        reasons.extend(failing.map(|stream| {
+            let error = stream.health.last_error().unwrap_or_default();
+            format!("the stream of {} does not work: {error}", stream.resource)
+        }));
+        let code = if reasons.is_empty() { 200 } else { 503 };
+        let (ready, paused) = (reasons.is_empty(), self.pauses.is_paused());
+        Answer::json(code, &json!({"ready": ready, "paused": paused, "reasons": reasons}))
+    }
+}

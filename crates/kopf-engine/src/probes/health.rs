@@ -1,0 +1,157 @@
+//! What is known of the well-being of the operator: the front answers, the API answers, the work has begun.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::invoke::Front;
+use crate::{Api, Clock};
+
+/// After such a silence, the front or the API counts as dead.
+pub(super) const DEADLINE: Duration = Duration::from_secs(10);
+
+/// How often they are asked.
+const INTERVAL: Duration = Duration::from_secs(3);
+
+/// Where the operator is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The startup handlers are being called, or it logs in.
+    Starting,
+    Working,
+    Stopping,
+}
+
+const PHASES: [Phase; 3] = [Phase::Starting, Phase::Working, Phase::Stopping];
+
+#[derive(Default)]
+pub(crate) struct Health {
+    phase: AtomicU8,
+    front: Mutex<Pulse>,
+    api: Mutex<Pulse>,
+    /// Once it is connected.
+    client: RwLock<Option<Api>>,
+}
+
+/// Questions and answers of one side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Pulse {
+    /// Since when an answer is awaited; None if there is no question.
+    asked: Option<Instant>,
+}
+
+impl Pulse {
+    fn is_dead(self, now: Instant) -> bool {
+        self.asked.is_some_and(|asked| is_over(now, asked, DEADLINE))
+    }
+}
+
+/// Whether so much time has passed.
+pub(super) fn is_over(now: Instant, since: Instant, limit: Duration) -> bool {
+    now.saturating_duration_since(since) >= limit
+}
+
+impl Health {
+    pub fn enter(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Relaxed);
+    }
+
+    pub fn phase(&self) -> Phase {
+        PHASES.get(usize::from(self.phase.load(Ordering::Relaxed))).copied().unwrap_or(Phase::Starting)
+    }
+
+    /// From now on, the API is asked whether it is there.
+    pub fn connect(&self, api: Api) {
+        *self.client.write().unwrap_or_else(PoisonError::into_inner) = Some(api);
+    }
+
+    /// Why the operator cannot do its work.
+    pub fn problems(&self, now: Instant) -> Vec<String> {
+        let seconds = DEADLINE.as_secs();
+        let is_dead = |pulse: &Mutex<Pulse>| pulse.lock().unwrap_or_else(PoisonError::into_inner).is_dead(now);
+        let mut problems = Vec::new();
+        if is_dead(&self.front) {
+            problems.push(format!("the event loop is stuck for {seconds} seconds or more"));
+        }
+        if is_dead(&self.api) {
+            problems.push(format!("the Kubernetes API does not answer for {seconds} seconds or more"));
+        }
+        problems
+    }
+
+    /// Why the operator does not do its work yet, or not any more.
+    pub fn reasons_to_wait(&self) -> Option<String> {
+        match self.phase() {
+            Phase::Starting => Some("the operator is starting".to_owned()),
+            Phase::Stopping => Some("the operator is stopping".to_owned()),
+            Phase::Working => None,
+        }
+    }
+
+    /// Asks both sides now and then, for ever.
+    pub async fn monitor(&self, front: &Arc<dyn Front>, clock: &Clock) {
+        let front_side = async {
+            loop {
+                ask(&self.front, clock, async {
+                    front.pulse().await;
+                    true
+                })
+                .await;
+                clock.sleep(INTERVAL).await;
+            }
+        };
+        let api_side = async {
+            loop {
+                let api = self.client.read().unwrap_or_else(PoisonError::into_inner).clone();
+                if let Some(api) = api {
+                    // Whatever it says, it is alive; only silence counts.
+                    ask(&self.api, clock, async { api.is_answering(INTERVAL).await }).await;
+                }
+                clock.sleep(INTERVAL).await;
+            }
+        };
+        tokio::join!(front_side, api_side);
+    }
+}
+
+/// Notes since when an answer is awaited, over all questions that remain without one.
+async fn ask(pulse: &Mutex<Pulse>, clock: &Clock, question: impl Future<Output = bool>) {
+    let now = clock.instant();
+    pulse.lock().unwrap_or_else(PoisonError::into_inner).asked.get_or_insert(now);
+    if question.await {
+        pulse.lock().unwrap_or_else(PoisonError::into_inner).asked = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_is_death_and_any_answer_is_life() {
+        let (health, clock) = (Health::default(), Clock::system());
+        ask(&health.api, &clock, async { false }).await;
+        assert!(health.problems(clock.instant()).is_empty());
+        tokio::time::advance(Duration::from_secs(6)).await;
+        ask(&health.api, &clock, async { false }).await;
+        tokio::time::advance(Duration::from_secs(6)).await;
+        assert_eq!(health.problems(clock.instant()).len(), 1);
+        ask(&health.api, &clock, async { true }).await;
+        assert!(health.problems(clock.instant()).is_empty());
+        let stuck = ask(&health.front, &clock, std::future::pending());
+        assert!(tokio::time::timeout(Duration::from_secs(10), stuck).await.is_err());
+        assert!(health.problems(clock.instant())[0].contains("stuck"));
+    }
+
+    #[test]
+    fn phases() {
+        let health = Health::default();
+        assert_eq!(health.phase(), Phase::Starting);
+        for phase in PHASES {
+            health.enter(phase);
+            assert_eq!((health.phase(), health.reasons_to_wait().is_none()), (phase, phase == Phase::Working));
+        }
+    }
+}
