@@ -30,6 +30,7 @@ mod csi;
 mod access;
 mod network;
 mod registration;
+mod policies;
 mod certificates;
 mod events;
 mod warnings;
@@ -92,8 +93,10 @@ const KINDS: &[(&str, Rules, Rules)] = &[
     ("certificatesigningrequests.certificates.k8s.io", certificates::SIGNING_REQUEST, certificates::SIGNING_REQUEST),
     ("mutatingwebhookconfigurations.admissionregistration.k8s.io", registration::WEBHOOKS, &[]),
     ("validatingwebhookconfigurations.admissionregistration.k8s.io", registration::WEBHOOKS, &[]),
-    ("validatingadmissionpolicies.admissionregistration.k8s.io", registration::POLICY, &[]),
-    ("validatingadmissionpolicybindings.admissionregistration.k8s.io", registration::POLICY_BINDING, &[]),
+    ("validatingadmissionpolicies.admissionregistration.k8s.io", policies::VALIDATING, &[]),
+    ("validatingadmissionpolicybindings.admissionregistration.k8s.io", policies::VALIDATING_BINDING, &[]),
+    ("mutatingadmissionpolicies.admissionregistration.k8s.io", policies::MUTATING, &[]),
+    ("mutatingadmissionpolicybindings.admissionregistration.k8s.io", policies::MUTATING_BINDING, &[]),
     ("apiservices.apiregistration.k8s.io", registration::API_SERVICE, &[]),
     ("events", events::OLD, &[]),
     ("events.events.k8s.io", events::NEW, &[]),

@@ -1,4 +1,4 @@
-//! What extends the API: webhooks, policies, services of other servers.
+//! What extends the API: webhooks, services of other servers.
 
 use serde_json::{Value, json};
 
@@ -30,11 +30,11 @@ pub const WEBHOOKS: Rules = &[Each(
     ],
 )];
 
-const CONDITION: Rules =
+pub const CONDITION: Rules =
     &[Required("expression"), Required("name"), Is("name", Text(names::check_qualified_name)), Unique("name")];
 
 /// Which requests somebody wants to see.
-const RULE: Rules = &[
+pub const RULE: Rules = &[
     Required("operations"),
     Code(operations),
     Required("apiGroups"),
@@ -204,73 +204,6 @@ fn service_path(service: &Spot<'_>, errors: &mut Errors) {
 fn service_port(service: &Spot<'_>, errors: &mut Errors) {
     if service.number("port").is_some_and(|port| !(1..=65535).contains(&port)) {
         errors.push(service.invalid("port", "port is not valid: must be between 1 and 65535, inclusive"));
-    }
-}
-
-pub const POLICY: Rules = &[Within(
-    "spec",
-    &[
-        Is("failurePolicy", OneOf(&["Fail", "Ignore"])),
-        In("paramKind", &[Required("apiVersion"), Required("kind")]),
-        Required("matchConstraints"),
-        In("matchConstraints", &[Required("resourceRules"), Each("resourceRules", RULE)]),
-        Each("matchConditions", CONDITION),
-        Each("variables", &[Code(variable_name)]),
-        Code(some_validation),
-        Each(
-            "validations",
-            &[
-                Needs("expression", "expression is not specified"),
-                Code(one_line),
-                Is("reason", OneOf(&["Forbidden", "Invalid", "RequestEntityTooLarge"])),
-            ],
-        ),
-    ],
-)];
-
-fn variable_name(variable: &Spot<'_>, errors: &mut Errors) {
-    if !values::identifier(variable.text("name")).is_empty() {
-        errors.push(variable.invalid("name", "must be a valid CEL identifier"));
-    }
-}
-
-fn some_validation(spec: &Spot<'_>, errors: &mut Errors) {
-    let detail = "validations or auditAnnotations must contain at least one item";
-    if spec.list("validations").is_empty() && spec.list("auditAnnotations").is_empty() {
-        errors.push(FieldError::required(spec.at("validations"), detail));
-        errors.push(FieldError::required(spec.at("auditAnnotations"), detail));
-    }
-}
-
-fn one_line(validation: &Spot<'_>, errors: &mut Errors) {
-    if validation.text("message").trim().contains('\n') {
-        errors.push(validation.invalid("message", "must not contain line breaks"));
-    }
-}
-
-pub const POLICY_BINDING: Rules = &[Within(
-    "spec",
-    &[
-        Required("policyName"),
-        In("paramRef", &[Code(some_parameter), Required("parameterNotFoundAction")]),
-        Needs("validationActions", "at least one validation action is required"),
-        Each("validationActions", &[Given("", OneOf(&["Audit", "Deny", "Warn"]))]),
-        Code(deny_or_warn),
-    ],
-)];
-
-fn some_parameter(reference: &Spot<'_>, errors: &mut Errors) {
-    if reference.text("name").is_empty() && reference.get("selector").is_none() {
-        errors.push(FieldError::required(reference.path.clone(), "one of name or selector must be specified"));
-    }
-}
-
-fn deny_or_warn(spec: &Spot<'_>, errors: &mut Errors) {
-    let list = spec.list("validationActions");
-    if list.iter().any(|action| action == "Deny") && list.iter().any(|action| action == "Warn") {
-        let detail = "must not contain both Deny and Warn (repeating the same validation failure information in the \
-                      API response and headers serves no purpose)";
-        errors.push(spec.invalid("validationActions", detail));
     }
 }
 

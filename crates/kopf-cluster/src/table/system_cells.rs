@@ -68,6 +68,7 @@ pub fn cell(kind: &str, title: &str, object: &Value) -> Option<Value> {
         }
 
         (_, "Validations") => count(&spec["validations"]),
+        (_, "Mutations") => count(&spec["mutations"]),
         (_, "ParamKind") => match &spec["paramKind"] {
             Value::Null => json!("<unset>"),
             kind => json!(format!(
