@@ -1,6 +1,7 @@
 //! The front without a cluster: made-up calls go in, replies come out.
 
 mod subhandlers;
+mod webhooks;
 
 use std::sync::OnceLock;
 
