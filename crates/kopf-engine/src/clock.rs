@@ -42,7 +42,8 @@ impl TimeShift {
         self.skipped.send_modify(|skipped| *skipped = skipped.saturating_add(by).min(LONGEST_SHIFT));
     }
 
-    fn skipped(&self) -> Duration {
+    /// How far the time was moved on so far.
+    pub fn skipped(&self) -> Duration {
         *self.skipped.borrow()
     }
 }

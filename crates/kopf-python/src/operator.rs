@@ -26,6 +26,11 @@ pub(crate) fn advance(by: Duration) {
     TIME.advance(by);
 }
 
+/// How far the time was moved on so far.
+pub(crate) fn skipped() -> Duration {
+    TIME.skipped()
+}
+
 /// What the front declares before the start.
 #[derive(Deserialize)]
 struct Config {
