@@ -84,6 +84,8 @@ lint-rust:
 lint-python: $(VENV)/.installed
 	$(BIN)/ruff check python tests scripts benches
 	$(BIN)/pyright --pythonpath $(BIN)/python python
+	$(BIN)/pyright --pythonpath $(BIN)/python tests/typing
+	MYPYPATH=python $(BIN)/mypy --strict --follow-imports=silent tests/typing
 
 invariants:
 	$(PYTHON) scripts/check_invariants.py

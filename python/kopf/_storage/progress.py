@@ -13,7 +13,7 @@ from kopf._storage.keys import StorageKeyFormingConvention, StorageKeyMarkingCon
 
 if TYPE_CHECKING:
     from kopf._patch import Patch
-    from kopf._types import BodyEssence, ProgressRecord
+    from kopf._types import BodyEssence, HandlerId, ProgressRecord
     from kopf._views import Body
 
 _ABSENT = object()
@@ -23,17 +23,17 @@ class ProgressStorage(StorageStanzaCleaner, metaclass=abc.ABCMeta):
     """The interface of all progress storages, one record per handler of an object."""
 
     @abc.abstractmethod
-    def fetch(self, *, key: str, body: Body) -> ProgressRecord | None:
+    def fetch(self, *, key: HandlerId, body: Body) -> ProgressRecord | None:
         """Get the record of a handler from the object, if there is any."""
         raise NotImplementedError
 
     @abc.abstractmethod
-    def store(self, *, key: str, record: ProgressRecord, body: Body, patch: Patch) -> None:
+    def store(self, *, key: HandlerId, record: ProgressRecord, body: Body, patch: Patch) -> None:
         """Put the record of a handler into the patch (or anywhere else)."""
         raise NotImplementedError
 
     @abc.abstractmethod
-    def purge(self, *, key: str, body: Body, patch: Patch) -> None:
+    def purge(self, *, key: HandlerId, body: Body, patch: Patch) -> None:
         """Remove the record of a handler that is not needed any more."""
         raise NotImplementedError
 
@@ -67,7 +67,7 @@ class AnnotationsProgressStorage(
         self.verbose = verbose
         self.touch_key = touch_key
 
-    def fetch(self, *, key: str, body: Body) -> ProgressRecord | None:
+    def fetch(self, *, key: HandlerId, body: Body) -> ProgressRecord | None:
         for name in self.make_keys(key, body=body):
             content = body.metadata.annotations.get(name)
             record = json.loads(content) if content is not None else None
@@ -75,7 +75,7 @@ class AnnotationsProgressStorage(
                 return record
         return None
 
-    def store(self, *, key: str, record: ProgressRecord, body: Body, patch: Patch) -> None:
+    def store(self, *, key: HandlerId, record: ProgressRecord, body: Body, patch: Patch) -> None:
         content = json.dumps(
             {name: value for name, value in record.items() if self.verbose or value is not None},
             separators=(',', ':'))
@@ -83,7 +83,7 @@ class AnnotationsProgressStorage(
             patch.meta.annotations[name] = content
         self._store_marker(prefix=self.prefix, patch=patch, body=body)
 
-    def purge(self, *, key: str, body: Body, patch: Patch) -> None:
+    def purge(self, *, key: HandlerId, body: Body, patch: Patch) -> None:
         for name in self.make_keys(key, body=body):
             _purge(('metadata', 'annotations', name), body, patch)
 
@@ -136,13 +136,13 @@ class StatusProgressStorage(ProgressStorage):
     def touch_field(self, field: FieldSpec) -> None:
         self._touch_field = self._parse(field)
 
-    def fetch(self, *, key: str, body: Body) -> ProgressRecord | None:
+    def fetch(self, *, key: HandlerId, body: Body) -> ProgressRecord | None:
         return (resolve(body, self.field, None) or {}).get(key)
 
-    def store(self, *, key: str, record: ProgressRecord, body: Body, patch: Patch) -> None:
+    def store(self, *, key: HandlerId, record: ProgressRecord, body: Body, patch: Patch) -> None:
         ensure(patch, (*self.field, key), record)
 
-    def purge(self, *, key: str, body: Body, patch: Patch) -> None:
+    def purge(self, *, key: HandlerId, body: Body, patch: Patch) -> None:
         _purge((*self.field, key), body, patch)
 
     def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
@@ -173,18 +173,18 @@ class MultiProgressStorage(ProgressStorage):
         super().__init__()
         self.storages = storages
 
-    def fetch(self, *, key: str, body: Body) -> ProgressRecord | None:
+    def fetch(self, *, key: HandlerId, body: Body) -> ProgressRecord | None:
         for storage in self.storages:
             record = storage.fetch(key=key, body=body)
             if record is not None:
                 return record
         return None
 
-    def store(self, *, key: str, record: ProgressRecord, body: Body, patch: Patch) -> None:
+    def store(self, *, key: HandlerId, record: ProgressRecord, body: Body, patch: Patch) -> None:
         for storage in self.storages:
             storage.store(key=key, record=record, body=body, patch=patch)
 
-    def purge(self, *, key: str, body: Body, patch: Patch) -> None:
+    def purge(self, *, key: HandlerId, body: Body, patch: Patch) -> None:
         for storage in self.storages:
             storage.purge(key=key, body=body, patch=patch)
 
