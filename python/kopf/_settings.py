@@ -271,6 +271,9 @@ class PersistenceSettings:
     #: Where the last handled essence is kept.
     diffbase_storage: DiffBaseStorage = dataclasses.field(
         default_factory=AnnotationsDiffBaseStorage)
+    #: Whether all of that goes to the status, in one request with the results of handlers. It is
+    #: done for the custom resources whose schemas keep ``status.kopf``; nothing changes for others.
+    compact: bool = False
     #: How long to wait for a patch to come back in the watch stream.
     consistency_timeout: float = 5.0
 

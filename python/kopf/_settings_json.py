@@ -104,6 +104,7 @@ def describe_settings(
         },
         'persistence': {
             'finalizer': persistence.finalizer,
+            'compact': persistence.compact,
             'consistency_timeout': persistence.consistency_timeout,
             'progress_storage': describe_progress(persistence.progress_storage),
             'diffbase_storage': describe_diffbase(persistence.diffbase_storage),

@@ -7,6 +7,7 @@ import json
 import pathlib
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -116,6 +117,48 @@ def unfitting_fn(**_):
     assert process.stop() == 0
 
 
+@pytest.mark.parametrize(
+    'plural, kind', [('kopfstatuses', 'KopfStatus'), ('kopfstricts', 'KopfStrict')]
+)
+def test_compact_records(
+    operator: StartOperator, plane: Plane, namespace: str, plural: str, kind: str
+) -> None:
+    objects = ExampleObjects(plane.client, namespace, plural, kind)
+    script = f"""
+import os, kopf
+
+@kopf.on.startup()
+def configure(settings, **_):
+    settings.persistence.compact = os.environ['COMPACT'] == 'yes'
+
+@kopf.on.create('{plural}')
+@kopf.on.update('{plural}')
+def fn(spec, patch, **_):
+    patch.status['phase'] = str(spec['size'])
+"""
+    key = 'kopf.zalando.org/last-handled-configuration'
+    # The record is where the schema keeps it, and moves when the setting is switched on and off.
+    for size, compact in enumerate(['yes', 'yes', 'no', 'yes']):
+        process = operator(script, env={'COMPACT': compact})
+        if size == 0:
+            objects.create('obj', spec={'size': size})
+        else:
+            objects.patch('obj', {'spec': {'size': size}})
+        in_status = compact == 'yes' and plural == 'kopfstatuses'
+
+        def is_recorded(body: Any, size: int = size, in_status: bool = in_status) -> bool:
+            record = body.get('status', {}).get('kopf', {}).get('last-handled-configuration')
+            other = body['metadata'].get('annotations', {}).get(key)
+            if not in_status:
+                record, other = other, record
+            return other is None and json.loads(record)['spec'] == {'size': size}
+
+        body = objects.wait('obj', is_recorded)
+        assert body['status']['phase'] == str(size)
+        assert process.count('Creation is processed') == (size == 0)
+        assert process.stop() == 0
+
+
 def test_condition_on_other_decorators(operator: StartOperator, examples: ExampleObjects) -> None:
     process = operator("""
 import kopf
@@ -205,9 +248,7 @@ async def create_fn(**_):
     assert time.monotonic() - started < 5
 
 
-def test_new_crd_is_served_at_once(
-    operator: StartOperator, plane: Plane, namespace: str
-) -> None:
+def test_new_crd_is_served_at_once(operator: StartOperator, plane: Plane, namespace: str) -> None:
     """The kinds that appear while the operator runs are watched; those which go are not, and come
     again.
     """

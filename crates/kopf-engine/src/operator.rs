@@ -196,18 +196,20 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
         };
     }
     tasks.spawn(peering.clone().follow(insights.clone()));
+    let reaction = ReactionSettings {
+        finalizer: settings.persistence.finalizer.clone(),
+        progress: settings.persistence.progress_storage.clone(),
+        diffbase: settings.persistence.diffbase_storage.clone(),
+        lifecycle: settings.lifecycle,
+        default_backoff: settings.execution.default_backoff,
+    };
     let reactor = Arc::new(Reactor {
         api: api.clone(),
         front: Arc::clone(front),
         clock: clock.clone(),
         log: log.clone(),
-        reaction: Arc::new(ReactionSettings {
-            finalizer: settings.persistence.finalizer.clone(),
-            progress: settings.persistence.progress_storage.clone(),
-            diffbase: settings.persistence.diffbase_storage.clone(),
-            lifecycle: settings.lifecycle,
-            default_backoff: settings.execution.default_backoff,
-        }),
+        reaction: Arc::new(reaction.expanded()),
+        compact_reaction: settings.persistence.compact.then(|| Arc::new(reaction.compacted())),
         finalizer: settings.persistence.finalizer.as_str().into(),
         gates: Gates::new(&handlers),
         metrics: metrics.clone(),

@@ -4,15 +4,15 @@
 //! API; the answer of the patch is the next body, so that the next handler starts from it at once.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use kopf_object::{Body, ObjectReference};
 use kopf_reaction::{
     Ask, CallError, CallOutcome, CallRequest, Conclusion, Cycle, CycleInput, EventType, Handler, HandlerKind,
-    HandlerSet, HandlerState, Note, ReactionSettings, Reply, Resource, Severity, Step, SubRound, SubStep, diff_repr,
-    python_repr,
+    HandlerSet, HandlerState, Note, ReactionSettings, Reply, Resource, Severity, Step, SubRound, SubStep,
+    compact_sample, diff_repr, python_repr,
 };
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -31,6 +31,9 @@ use crate::{Api, Clock, FrontError, Level, Log, Record, Settings};
 /// The loggers of objects.
 pub(crate) const OBJECTS: &str = "kopf.objects";
 
+/// What the compact storages write into the status.
+static COMPACT_SAMPLE: LazyLock<Value> = LazyLock::new(compact_sample);
+
 /// Cycles of one object in a row, before others have their turn.
 const CYCLES_IN_A_ROW: usize = 8;
 
@@ -48,6 +51,8 @@ pub(crate) struct Reactor {
     pub log: Log,
     pub settings: Arc<Settings>,
     pub reaction: Arc<ReactionSettings>,
+    /// For the kinds that keep everything in the status; None if that is not wanted.
+    pub compact_reaction: Option<Arc<ReactionSettings>>,
     pub finalizer: Arc<str>,
     /// The limits on the calls of handlers.
     pub gates: Gates,
@@ -177,7 +182,7 @@ impl Reactor {
                 body: body.clone(),
                 event,
                 handlers: Arc::clone(&kind.handlers),
-                settings: Arc::clone(&self.reaction),
+                settings: Arc::clone(self.reaction_of(&kind.resource)),
                 initial: memory.is_initial(),
                 consistent,
                 verbose: self.log.enabled(Level::Debug, OBJECTS),
@@ -210,6 +215,18 @@ impl Reactor {
         };
         memory.fully_handled_once |= fully_handled;
         Ok(progressed)
+    }
+
+    /// Looked up anew in each cycle, since the schemas of kinds change.
+    fn reaction_of(&self, resource: &Resource) -> &Arc<ReactionSettings> {
+        match &self.compact_reaction {
+            Some(compact)
+                if resource.has_status_subresource() && self.schemas.keeps_in_status(resource, &COMPACT_SAMPLE) =>
+            {
+                compact
+            }
+            _ => &self.reaction,
+        }
     }
 
     #[allow(clippy::too_many_arguments)]

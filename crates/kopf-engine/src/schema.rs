@@ -92,7 +92,8 @@ fn is_of_type(value: &Value, wanted: &str) -> bool {
 /// The schemas of `status` of all observed CRDs, by group, plural and version. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct SchemaBook {
-    schemas: Arc<RwLock<HashMap<VersionKey, Arc<Value>>>>,
+    /// None where nothing is pruned.
+    schemas: Arc<RwLock<HashMap<VersionKey, Option<Arc<Value>>>>>,
 }
 
 /// The group, the plural and the version.
@@ -101,6 +102,20 @@ type VersionKey = (String, String, String);
 impl SchemaBook {
     /// The schema of `status`; None if unknown, or if there is nothing that would be pruned.
     pub fn status_schema(&self, resource: &Resource) -> Option<Arc<Value>> {
+        self.entry(resource).flatten()
+    }
+
+    /// Whether the members are stored in `status` as they are. Not if nothing is known: built-in kinds
+    /// would prune them.
+    pub fn keeps_in_status(&self, resource: &Resource, members: &Value) -> bool {
+        match self.entry(resource) {
+            None => false,
+            Some(None) => true,
+            Some(Some(schema)) => fits(&schema, members, "status").is_ok(),
+        }
+    }
+
+    fn entry(&self, resource: &Resource) -> Option<Option<Arc<Value>>> {
         let key = (resource.group.clone(), resource.plural.clone(), resource.version.clone());
         self.schemas.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
     }
@@ -110,10 +125,8 @@ impl SchemaBook {
         let mut schemas = self.schemas.write().unwrap_or_else(PoisonError::into_inner);
         schemas.retain(|(group, plural, _), _| *group != definition.group || *plural != definition.plural);
         for version in &definition.versions {
-            if let Some(schema) = &version.status_schema {
-                let key = (definition.group.clone(), definition.plural.clone(), version.name.clone());
-                schemas.insert(key, Arc::clone(schema));
-            }
+            let key = (definition.group.clone(), definition.plural.clone(), version.name.clone());
+            schemas.insert(key, version.status_schema.clone());
         }
     }
 
@@ -389,8 +402,14 @@ mod tests {
         assert_eq!(book.status_schema(&resource).as_deref(), Some(&json!({"type": "object"})));
         book.learn(&definition(&json!({"name": "v2"}), &json!([])));
         assert!(book.status_schema(&resource).is_none());
+        assert!(!book.keeps_in_status(&resource, &json!({"a": 1})));
         book.learn(&definition(&schema, &json!([])));
+        assert!(!book.keeps_in_status(&resource, &json!({"a": 1})));
         book.forget("g.io", "things");
         assert!(book.status_schema(&resource).is_none());
+        let open = json!({"name": "v1", "schema": {"openAPIV3Schema": {"x-kubernetes-preserve-unknown-fields": true}}});
+        book.learn(&definition(&open, &json!([])));
+        assert!(book.status_schema(&resource).is_none());
+        assert!(book.keeps_in_status(&resource, &json!({"a": 1})));
     }
 }

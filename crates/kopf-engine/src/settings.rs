@@ -149,6 +149,8 @@ pub struct PersistenceSettings {
     pub finalizer: String,
     pub progress_storage: ProgressStorage,
     pub diffbase_storage: DiffBaseStorage,
+    /// Whether all of it goes to the status, together with the results, where the schema keeps it there.
+    pub compact: bool,
     /// Seconds for which a patched version is awaited.
     pub consistency_timeout: f64,
 }
@@ -224,6 +226,7 @@ impl Default for PersistenceSettings {
             finalizer: "kopf.zalando.org/KopfFinalizerMarker".to_owned(),
             progress_storage: ProgressStorage::default(),
             diffbase_storage: DiffBaseStorage::default(),
+            compact: false,
             consistency_timeout: 5.0,
         }
     }

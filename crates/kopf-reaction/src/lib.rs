@@ -15,6 +15,7 @@ mod filter;
 mod cause;
 mod progress;
 mod storage;
+mod compact;
 mod lifecycle;
 mod outcome;
 mod round;
@@ -33,6 +34,7 @@ pub use admission::{
 };
 pub use backoff::{Backoff, Seconds};
 pub use cause::{Cause, Reason, detect};
+pub use compact::compact_sample;
 pub use conversion::{ConversionFailure, ConversionReview, conversion_path, conversion_settings, restored};
 pub use cycle::{Ask, Conclusion, Cycle, CycleInput, EventType, FinalizerChange, Reply, Step};
 pub use filter::{Answers, Filter, FilterDepth, FilterQuestion, FilterSlot, Subject, select};

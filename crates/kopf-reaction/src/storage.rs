@@ -55,6 +55,9 @@ pub enum ProgressStorage {
     },
     /// Several at once: the first one that has something is read.
     Multi { storages: Vec<ProgressStorage> },
+    /// Where it was kept before: still read, but removed as soon as it is stored elsewhere.
+    #[serde(skip)]
+    Superseded { storage: Box<ProgressStorage> },
     /// Written by the user.
     Front,
 }
@@ -77,6 +80,11 @@ pub enum DiffBaseStorage {
     },
     Multi {
         storages: Vec<DiffBaseStorage>,
+    },
+    /// Where it was kept before: still read, but removed as soon as it is stored elsewhere.
+    #[serde(skip)]
+    Superseded {
+        storage: Box<DiffBaseStorage>,
     },
     /// Written by the user.
     Front,
@@ -139,6 +147,7 @@ impl ProgressStorage {
         match self {
             Self::Front => true,
             Self::Multi { storages } => storages.iter().any(Self::is_front),
+            Self::Superseded { storage } => storage.is_front(),
             Self::Annotations { .. } | Self::Status { .. } => false,
         }
     }
@@ -150,6 +159,7 @@ impl ProgressStorage {
             Self::Multi { storages } => {
                 return storages.iter().find_map(|storage| storage.fetch(id, body, corruptions));
             }
+            Self::Superseded { storage } => return storage.fetch(id, body, corruptions),
             Self::Front => None,
         };
         let record = record.filter(|record| !record.is_null())?;
@@ -167,7 +177,7 @@ impl ProgressStorage {
         match self {
             Self::Annotations { prefix, .. } => keys::v2_key(prefix, &keys::mark_key(id, body)),
             Self::Status { field, .. } => field.child(id).to_string(),
-            Self::Multi { .. } | Self::Front => id.to_owned(),
+            Self::Multi { .. } | Self::Superseded { .. } | Self::Front => id.to_owned(),
         }
     }
 
@@ -185,25 +195,20 @@ impl ProgressStorage {
             Self::Status { field, write: true, .. } => patch.set(&field.child(id), record.clone()),
             Self::Status { write: false, .. } | Self::Front => {}
             Self::Multi { storages } => storages.iter().for_each(|storage| storage.store(id, record, body, patch)),
+            Self::Superseded { storage } => storage.purge(id, body, patch),
         }
     }
 
     pub(crate) fn purge(&self, id: &str, body: &Value, patch: &mut MergePatch) {
-        let purge_field = |field: FieldPath, patch: &mut MergePatch| {
-            if field.resolve(body).is_some() {
-                patch.set(&field, Value::Null);
-            } else {
-                patch.unset(&field);
-            }
-        };
         match self {
             Self::Annotations { prefix, v1, .. } => {
                 for key in keys::keys(prefix, id, *v1, Some(body)) {
-                    purge_field(annotation_field(&key), patch);
+                    purge_field(&annotation_field(&key), body, patch);
                 }
             }
-            Self::Status { field, .. } => purge_field(field.child(id), patch),
+            Self::Status { field, .. } => purge_field(&field.child(id), body, patch),
             Self::Multi { storages } => storages.iter().for_each(|storage| storage.purge(id, body, patch)),
+            Self::Superseded { storage } => storage.purge(id, body, patch),
             Self::Front => {}
         }
     }
@@ -228,6 +233,7 @@ impl ProgressStorage {
             }
             Self::Status { write: false, .. } | Self::Front => {}
             Self::Multi { storages } => storages.iter().for_each(|storage| storage.touch(value, body, patch)),
+            Self::Superseded { storage } => storage.touch(None, body, patch),
         }
     }
 
@@ -237,6 +243,7 @@ impl ProgressStorage {
             Self::Annotations { prefix, .. } => clear_progress_annotations(essence, prefix),
             Self::Status { field, .. } => clear_progress_field(essence, field),
             Self::Multi { storages } => storages.iter().for_each(|storage| storage.clear(essence)),
+            Self::Superseded { storage } => storage.clear(essence),
             Self::Front => {}
         }
     }
@@ -248,6 +255,7 @@ impl DiffBaseStorage {
         match self {
             Self::Front => true,
             Self::Multi { storages } => storages.iter().any(Self::is_front),
+            Self::Superseded { storage } => storage.is_front(),
             Self::Annotations { .. } | Self::Status { .. } => false,
         }
     }
@@ -270,6 +278,7 @@ impl DiffBaseStorage {
                 options.ignored_fields.extend(ignored_fields.iter().cloned());
             }
             Self::Multi { storages } => storages.iter().for_each(|storage| storage.exclude(body, options)),
+            Self::Superseded { storage } => storage.exclude(body, options),
             Self::Front => {}
         }
     }
@@ -284,6 +293,7 @@ impl DiffBaseStorage {
                 decode(encoded, || field.to_string(), corruptions).filter(|essence| !essence.is_null())
             }
             Self::Multi { storages } => storages.iter().find_map(|storage| storage.fetch(body, corruptions)),
+            Self::Superseded { storage } => storage.fetch(body, corruptions),
             Self::Front => None,
         }
     }
@@ -299,8 +309,32 @@ impl DiffBaseStorage {
             }
             Self::Status { field, .. } => patch.set(field, python_json::dumps(essence).into()),
             Self::Multi { storages } => storages.iter().for_each(|storage| storage.store(essence, body, patch)),
+            Self::Superseded { storage } => storage.remove(body, patch),
             Self::Front => {}
         }
+    }
+
+    fn remove(&self, body: &Value, patch: &mut MergePatch) {
+        match self {
+            Self::Annotations { prefix, key, v1, .. } => {
+                for key in keys::keys(prefix, key, *v1, Some(body)) {
+                    purge_field(&annotation_field(&key), body, patch);
+                }
+            }
+            Self::Status { field, .. } => purge_field(field, body, patch),
+            Self::Multi { storages } => storages.iter().for_each(|storage| storage.remove(body, patch)),
+            Self::Superseded { storage } => storage.remove(body, patch),
+            Self::Front => {}
+        }
+    }
+}
+
+/// Removes a field where it is there; what was going to be written to it, is not.
+fn purge_field(field: &FieldPath, body: &Value, patch: &mut MergePatch) {
+    if field.resolve(body).is_some() {
+        patch.set(field, Value::Null);
+    } else {
+        patch.unset(field);
     }
 }
 

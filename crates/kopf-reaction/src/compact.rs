@@ -1,0 +1,170 @@
+//! Everything in the status: so the record of what was handled travels together with the handlers' results.
+//!
+//! Where the status is a subresource, annotations and the status need a request each. With the compact
+//! storages one request is enough. What is stored in the other place is found in either mode, so that
+//! the mode can be switched on and off without any handler running again.
+
+use kopf_object::FieldPath;
+use serde_json::{Value, json};
+
+use crate::{DiffBaseStorage, ProgressStorage, ReactionSettings};
+
+const PROGRESS_FIELD: &str = "status.kopf.progress";
+const TOUCH_FIELD: &str = "status.kopf.dummy";
+const DIFF_BASE_FIELD: &str = "status.kopf.last-handled-configuration";
+
+/// What the schema of `status` must keep as it is, if the storages are to be compact.
+pub fn compact_sample() -> Value {
+    let record = json!({
+        "started": "", "stopped": "", "delayed": "", "purpose": "", "retries": 0,
+        "success": false, "failure": false, "message": "", "subrefs": [""],
+    });
+    json!({"kopf": {"progress": {"handler/id": record}, "dummy": "", "last-handled-configuration": ""}})
+}
+
+impl ReactionSettings {
+    /// The same settings with everything in the status. Storages of the user are left as they are.
+    #[must_use]
+    pub fn compacted(&self) -> Self {
+        Self { progress: self.progress.compacted(), diffbase: self.diffbase.compacted(), ..self.clone() }
+    }
+
+    /// The same settings, but what the compact storages have left is found.
+    #[must_use]
+    pub fn expanded(&self) -> Self {
+        Self { diffbase: self.diffbase.expanded(), ..self.clone() }
+    }
+}
+
+impl ProgressStorage {
+    fn compacted(&self) -> Self {
+        if self.is_front() {
+            return self.clone();
+        }
+        let compact = Self::Status {
+            field: FieldPath::parse(PROGRESS_FIELD),
+            touch_field: FieldPath::parse(TOUCH_FIELD),
+            write: true,
+        };
+        let mut storages = vec![compact.clone()];
+        storages.extend(superseded_progress(self, &compact));
+        Self::Multi { storages }
+    }
+}
+
+/// The storages that are not in use any more. That of the new place itself is not one of them.
+fn superseded_progress(storage: &ProgressStorage, compact: &ProgressStorage) -> Vec<ProgressStorage> {
+    let field_of = |storage: &ProgressStorage| match storage {
+        ProgressStorage::Status { field, .. } => Some(field.clone()),
+        _ => None,
+    };
+    match storage {
+        ProgressStorage::Multi { storages } => {
+            storages.iter().flat_map(|storage| superseded_progress(storage, compact)).collect()
+        }
+        same if field_of(same).is_some() && field_of(same) == field_of(compact) => Vec::new(),
+        other => vec![ProgressStorage::Superseded { storage: Box::new(other.clone()) }],
+    }
+}
+
+impl DiffBaseStorage {
+    fn compacted(&self) -> Self {
+        if self.is_front() || self.has_compact_place() {
+            return self.clone();
+        }
+        let superseded = Self::Superseded { storage: Box::new(self.clone()) };
+        Self::Multi { storages: vec![self.compact_place(), superseded] }
+    }
+
+    fn expanded(&self) -> Self {
+        if self.is_front() || self.has_compact_place() {
+            return self.clone();
+        }
+        let superseded = Self::Superseded { storage: Box::new(self.compact_place()) };
+        Self::Multi { storages: vec![self.clone(), superseded] }
+    }
+
+    /// The essence is built in the same way in both places.
+    fn compact_place(&self) -> Self {
+        Self::Status { field: FieldPath::parse(DIFF_BASE_FIELD), ignored_fields: self.ignored_fields() }
+    }
+
+    fn ignored_fields(&self) -> Vec<FieldPath> {
+        match self {
+            Self::Annotations { ignored_fields, .. } | Self::Status { ignored_fields, .. } => ignored_fields.clone(),
+            Self::Multi { storages } => storages.iter().flat_map(Self::ignored_fields).collect(),
+            Self::Superseded { storage } => storage.ignored_fields(),
+            Self::Front => Vec::new(),
+        }
+    }
+
+    fn has_compact_place(&self) -> bool {
+        match self {
+            Self::Status { field, .. } => *field == FieldPath::parse(DIFF_BASE_FIELD),
+            Self::Multi { storages } => storages.iter().any(Self::has_compact_place),
+            Self::Superseded { storage } => storage.has_compact_place(),
+            Self::Annotations { .. } | Self::Front => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kopf_object::MergePatch;
+
+    use super::*;
+
+    const ANNOTATION: &str = "/metadata/annotations/kopf.zalando.org~1last-handled-configuration";
+    const STATUS: &str = "/status/kopf/last-handled-configuration";
+
+    fn stored_by(settings: &ReactionSettings, mut body: Value) -> Value {
+        let mut patch = MergePatch::new();
+        let essence = settings.diffbase.build(&body, &[]);
+        settings.diffbase.store(&essence, &body, &mut patch);
+        settings.progress.store("fn", &json!({"retries": 1}), &body, &mut patch);
+        patch.apply_to(&mut body);
+        body
+    }
+
+    #[test]
+    fn the_record_moves_with_the_mode_and_is_always_found() {
+        let default = ReactionSettings::default();
+        let (compact, plain) = (default.compacted(), default.expanded());
+        let mut body = json!({"metadata": {"name": "x", "annotations": {"a": "b"}}, "spec": {"size": 1}});
+        let essence = plain.diffbase.build(&body, &[]);
+        for (writer, expected, absent) in [
+            (&plain, ANNOTATION, STATUS),
+            (&compact, STATUS, ANNOTATION),
+            (&compact, STATUS, ANNOTATION),
+            (&plain, ANNOTATION, STATUS),
+        ] {
+            body = stored_by(writer, body);
+            assert!(body.pointer(expected).is_some(), "{expected} in {body}");
+            assert!(body.pointer(absent).is_none(), "{absent} in {body}");
+            for reader in [&plain, &compact] {
+                assert_eq!(reader.diffbase.fetch(&body, &mut Vec::new()), Some(essence.clone()));
+                assert_eq!(reader.diffbase.build(&body, &[]), essence);
+                assert_eq!(reader.progress.fetch("fn", &body, &mut Vec::new()), Some(json!({"retries": 1})));
+            }
+        }
+    }
+
+    #[test]
+    fn compact_records_need_no_annotations() {
+        let body = json!({"metadata": {"name": "x"}, "spec": {}});
+        let stored = stored_by(&ReactionSettings::default().compacted(), body);
+        assert!(stored.pointer("/metadata/annotations").is_none(), "{stored}");
+    }
+
+    #[test]
+    fn storages_of_the_user_stay() {
+        let own = ReactionSettings {
+            progress: ProgressStorage::Front,
+            diffbase: DiffBaseStorage::Front,
+            ..ReactionSettings::default()
+        };
+        assert_eq!(own.compacted().progress, ProgressStorage::Front);
+        assert_eq!(own.compacted().diffbase, DiffBaseStorage::Front);
+        assert_eq!(own.expanded().diffbase, DiffBaseStorage::Front);
+    }
+}
