@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from kopf._diffs import EMPTY, Diff
 from kopf._handlers import Activity, Handler, Reason
+from kopf._memo import recall_memo
 from kopf._patch import Patch
-from kopf._views import Body
+from kopf._stoppers import DaemonStopper
+from kopf._views import Body, LiveBody
 
 if TYPE_CHECKING:
     from kopf._front import Front
-    from kopf._native import Cycle, Job
+    from kopf._native import Cycle, Job, Live
     from kopf._resources import Resource
     from kopf._settings import OperatorSettings
 
@@ -136,9 +138,17 @@ class ChangingCause(ResourceCause):
 class DaemonCause(ResourceCause):
     """A daemon or a timer runs for an object."""
 
-    def __init__(self, *, stopper: Any = None, **kwargs: Any) -> None:
+    def __init__(self, *, stopper: DaemonStopper, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.stopper = stopper
+
+    @property
+    def sync_kwargs(self) -> dict[str, Any]:
+        return self._get_kwargs() | {'stopped': self.stopper.sync_waiter} | dict(self.indices)
+
+    @property
+    def async_kwargs(self) -> dict[str, Any]:
+        return self._get_kwargs() | {'stopped': self.stopper.async_waiter} | dict(self.indices)
 
 
 class WebhookCause(ResourceCause):
@@ -177,12 +187,12 @@ class CycleContext:
     __slots__ = ('_local_logger', '_logger', '_watching', 'body', 'front', 'memo', 'patch',
                  'patch_json', 'resource')
 
-    def __init__(self, front: Front, cycle: Cycle) -> None:
-        memo = cycle.memory
+    def __init__(self, front: Front, cycle: Cycle, live: Live | None = None) -> None:
+        memo = recall_memo(cycle)
         if memo is None:
             memo = cycle.memory = copy.copy(front.memo)
         self.front = front
-        self.body = Body._from_json(cycle.body)
+        self.body = LiveBody(live) if live is not None else Body._from_json(cycle.body)
         self.memo = memo
         self.patch = Patch(None, body=self.body)
         self.patch_json: str | None = None
@@ -192,10 +202,10 @@ class CycleContext:
         self._watching: WatchingCause | None = None
 
     @classmethod
-    def of(cls, front: Front, cycle: Cycle) -> CycleContext:
+    def of(cls, front: Front, cycle: Cycle, live: Live | None = None) -> CycleContext:
         context = cycle.context
         if context is None:
-            context = cycle.context = cls(front, cycle)
+            context = cycle.context = cls(front, cycle, live)
         return context
 
     @property
@@ -229,6 +239,11 @@ class CycleContext:
             common: dict[str, Any] = self._get_common(self.terse_logger)
             common['patch'] = Patch(None, body=self.body)  # not applied
             return IndexingCause(**common)
+        if handler.kind in ('daemon', 'timer'):
+            common = self._get_common(self.logger)
+            if job is None:
+                return SpawningCause(**common)
+            return DaemonCause(stopper=DaemonStopper(), **common)
         source = job if job is not None else cycle
         diff = source.diff
         return ChangingCause(

@@ -49,7 +49,7 @@ def declare(handler: Handler, index: int, conditions: Collection[Condition] = ()
         'backoff': _backoff.describe(handler.backoff),
         'concurrency': None,
         'fallback': False,
-        'options': {},
+        'background': {},
     }
     if isinstance(handler, ActivityHandler):
         declaration['activity'] = str(handler.activity) if handler.activity is not None else None
@@ -77,31 +77,26 @@ def declare(handler: Handler, index: int, conditions: Collection[Condition] = ()
         )
     if isinstance(handler, SpawningHandler):
         declaration['requires_finalizer'] = bool(handler.requires_finalizer)
+        declaration['background'] = _background_options(handler)
     if isinstance(handler, WebhookHandler):
         declaration['reason'] = None
         declaration['webhook'] = _webhook(handler)
-    declaration['options'] = _options(handler)
     return declaration
 
 
-def _options(handler: Handler) -> Mapping[str, Any]:
-    """What only one kind of handlers has."""
-    if isinstance(handler, SpawningHandler):
-        delay = handler.initial_delay
-        options: dict[str, Any] = {
-            'initial_delay': {'callback': True} if callable(delay) else delay,
-        }
-        if isinstance(handler, DaemonHandler):
-            options.update(
-                cancellation_backoff=handler.cancellation_backoff,
-                cancellation_timeout=handler.cancellation_timeout,
-                cancellation_polling=handler.cancellation_polling,
-            )
-        if isinstance(handler, TimerHandler):
-            options.update(interval=handler.interval, idle=handler.idle,
-                           sharp=bool(handler.sharp))
-        return options
-    return {}
+def _background_options(handler: SpawningHandler) -> dict[str, Any]:
+    """When daemons and timers run, and how they are stopped."""
+    delay = handler.initial_delay
+    options: dict[str, Any] = {'initial_delay': {'callback': True} if callable(delay) else delay}
+    if isinstance(handler, DaemonHandler):
+        options.update(
+            cancellation_backoff=handler.cancellation_backoff,
+            cancellation_timeout=handler.cancellation_timeout,
+            cancellation_polling=handler.cancellation_polling,
+        )
+    if isinstance(handler, TimerHandler):
+        options.update(interval=handler.interval, idle=handler.idle, sharp=bool(handler.sharp))
+    return options
 
 
 def _webhook(handler: WebhookHandler) -> Mapping[str, Any]:

@@ -39,11 +39,13 @@ from kopf._handlers import (
     Handler,
     IndexingHandler,
     ResourceHandler,
+    SpawningHandler,
     WebhookHandler,
     WebhookType,
 )
 from kopf._invoke import Invocation, lower_title
-from kopf._unserved import leave_out_unserved
+from kopf._pools import Pools
+from kopf._stoppers import DaemonStopper, DaemonStoppingReason
 from kopf._version import __version__
 
 if TYPE_CHECKING:
@@ -100,6 +102,7 @@ class Front:
         self.indices = _indices.Indices(
             handler.id for handler in registry._indexing.get_all_handlers())
         self.default_namespace: str | None = None
+        self.pools = Pools(loop, settings)
         self.tasks: set[asyncio.Task[None]] = set()
         self.finished: asyncio.Future[None] = loop.create_future()
         self.fatal_error: BaseException | None = None
@@ -109,6 +112,7 @@ class Front:
         self._native: _native.Operator | None = None
         self._handlers: dict[int, Any] = {}
         self._indexes = itertools.count()
+        self._background: dict[int, Invocation] = {}  # by the numbers of their calls
         self._rounds: dict[int, Round] = {}
         self._rounds_lock = threading.Lock()
         self._resources: dict[int, Resource] = {}
@@ -147,6 +151,8 @@ class Front:
             _native.ADMISSION: self._on_admission,
             _native.SERVED: self.webhooks.on_served,
             _native.REVIEWED: self.webhooks.on_reviewed,
+            _native.STOP: self._on_stop,
+            _native.DELAY: self._on_delay,
         }
         self._levels = _logging.get_levels()
         self._native = _native.Operator(_encoding.encode({
@@ -213,7 +219,7 @@ class Front:
         if not logins:
             logger.error("There is no way to log in: neither a login handler, nor a kubeconfig "
                          "($KUBECONFIG or ~/.kube/config), nor a service account of a pod.")
-        return leave_out_unserved([*own, *logins], warn=False)
+        return [*own, *logins]
 
     def _declare(self, handlers: Iterable[Handler]) -> list[dict[str, Any]]:
         return [
@@ -244,7 +250,6 @@ class Front:
         activities: list[Handler] = [*registry._activities.get_all_handlers()]
         _admission.verify_server(self.settings, bool(registry._webhooks.get_all_handlers()))
         _signatures.warn_about_mismatches([*activities, *handlers], self.indices)
-        served = leave_out_unserved([*activities, *handlers])
         self._mirror_levels()
         job.answer(_encoding.encode({
             'settings': _settings_json.describe_settings(
@@ -252,8 +257,7 @@ class Front:
                 lifecycle=lifecycles.describe(self.lifecycle),
                 register=self._add_selector,
             ),
-            'handlers': self._declare(
-                handler for handler in served if not isinstance(handler, ActivityHandler)),
+            'handlers': self._declare(handlers),
         }))
 
     def _on_activity(self, job: Job) -> None:
@@ -317,12 +321,14 @@ class Front:
             reviewed = ReviewContext.of(self, review)
             self._invoke(Invocation(self, job, handler, reviewed.cause, reviewed), None)
             return
-        context = CycleContext.of(self, job.cycle)
+        context = CycleContext.of(self, job.cycle, job.live)
         round = self._rounds.get(job.handler)
         cause = context.get_cause(handler, job.cycle, job)
         # Whatever an index function puts into its patch, is not applied.
         patched = context if handler.kind != 'indexing' else None
         invocation = Invocation(self, job, handler, cause, patched)
+        if job.call_number is not None:
+            self._background[job.call_number] = invocation
         self._invoke(invocation, round.environment if round is not None else None)
 
     def _invoke(self, invocation: Invocation, environment: contextvars.Context | None) -> None:
@@ -333,6 +339,29 @@ class Front:
 
     def _on_unindex(self, job: Job) -> None:
         self.indices._forget(job.uid, job.ids)
+
+    # Daemons and timers.
+
+    def _on_stop(self, job: Job) -> None:
+        number = job.call_number
+        invocation = self._background.get(number) if number is not None else None
+        if invocation is not None:
+            invocation.stop(DaemonStoppingReason(job.reasons))
+
+    def _on_delay(self, job: Job) -> None:
+        handler = self._handlers[job.handler]
+        assert isinstance(handler, SpawningHandler) and callable(handler.initial_delay)
+        cause = CycleContext.of(self, job.cycle).get_cause(handler, job.cycle)
+        job.answer(float(handler.initial_delay(**cause.kwargs)))
+
+    def forget_call(self, number: int | None, stopper: DaemonStopper) -> None:
+        """The call of a daemon or a timer is over. From any thread."""
+        if number is not None:
+            self._background.pop(number, None)
+        try:
+            self.loop.call_soon_threadsafe(stopper.set, DaemonStoppingReason.DONE)
+        except RuntimeError:
+            pass  # the event loop is closed, and nobody waits in it
 
     def _on_filters(self, job: Job) -> None:
         made: dict[Any, dict[str, Any]] = {}  # by the kinds of handlers or by their parents

@@ -1,7 +1,7 @@
 """One call of a user's function: from the job of the engine to the answer.
 
-Coroutine functions run as tasks of the operator's event loop. All others run in the executor
-of the settings, and answer from there. What the function raises is sorted into the few kinds
+Coroutine functions run as tasks of the operator's event loop. All others run in threads (see
+`_pools`), and answer from there. What the function raises is sorted into the few kinds
 that the engine knows; this is the only place that does so.
 """
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kopf import _declarations, _encoding
+from kopf._causes import DaemonCause
 from kopf._context import cause_var, handler_var, invocation_var
 from kopf._errors import (
     AdmissionError,
@@ -26,7 +27,9 @@ from kopf._errors import (
     TemporaryError,
 )
 from kopf._handlers import ChangingHandler, Handler
+from kopf._memo import spare_memo
 from kopf._registry import ChangingRegistry
+from kopf._stoppers import DaemonStoppingReason
 
 if TYPE_CHECKING:
     from kopf._admission import ReviewContext
@@ -56,6 +59,7 @@ class Invocation:
         self.executed = False  # whether the children were executed explicitly
         self._task: asyncio.Task[None] | None = None
         self._expired = False
+        self._cancelled = False  # a daemon that is to exit by force
 
     def start(self, environment: contextvars.Context | None) -> None:
         """Call the function, in the given environment if it is a child of another function."""
@@ -64,13 +68,30 @@ class Invocation:
             'retry': self.job.retry,
             'started': datetime.datetime.fromtimestamp(self.job.started, datetime.timezone.utc),
             'runtime': datetime.timedelta(seconds=self.job.runtime),
-            **self.cause.kwargs,
         }
+        cause = self.cause
         if is_async_fn(self.handler.fn):
+            kwargs |= cause.async_kwargs if isinstance(cause, DaemonCause) else cause.kwargs
             self._start_task(environment, self.handler.fn(**kwargs))
         else:
+            kwargs |= cause.sync_kwargs if isinstance(cause, DaemonCause) else cause.kwargs
             environment = environment.copy() if environment else contextvars.copy_context()
-            self.front.settings.execution.executor.submit(environment.run, self._run_sync, kwargs)
+            pools = self.front.pools
+            run = pools.run_daemon if self.handler.kind == 'daemon' else pools.run_handler
+            run(lambda: environment.run(self._run_sync, kwargs))
+
+    def stop(self, reason: DaemonStoppingReason) -> None:
+        """Tell the daemon or the timer to stop, by its flag or by force. In the event loop."""
+        assert isinstance(self.cause, DaemonCause)
+        self.cause.stopper.set(reason)
+        if DaemonStoppingReason.DAEMON_CANCELLED in reason and not self._cancelled:
+            self._cancelled = True
+            self._cancel_task()
+
+    def _cancel_task(self) -> None:
+        if self._task is not None:
+            # Not before its first step: it would end without an answer.
+            self.front.loop.call_soon(self._task.cancel)
 
     @property
     def job(self) -> Job:
@@ -89,6 +110,8 @@ class Invocation:
         self._task = environment.run(create) if environment is not None else create()
         self.front.tasks.add(self._task)
         self._task.add_done_callback(self.front.tasks.discard)
+        if self._cancelled:
+            self._cancel_task()
 
     async def _run_async(self, coroutine: Any) -> None:
         self._enter()
@@ -135,9 +158,16 @@ class Invocation:
                 self._request_round(children, None, functools.partial(self._conclude, result))
                 return
         except BaseException as error:
-            self.fail(error)
+            self._cancel_or(self.fail, error)
         else:
-            self.answer(result)
+            self._cancel_or(self.answer, result)
+
+    def _cancel_or(self, conclude: Callable[[Any], None], outcome: Any) -> None:
+        """A thread cannot be cancelled; but what it came to after that does not count."""
+        if self._cancelled:
+            self.fail(asyncio.CancelledError())
+        else:
+            conclude(outcome)
 
     def _conclude(self, result: Any, done: bool, delay: float | None) -> None:
         if done:
@@ -196,6 +226,7 @@ class Invocation:
         except Exception as error:
             self.fail(error)
         else:
+            self._finish()
             self._release_job().answer_call(encoded, patch, transformations, *self._get_warnings())
 
     def fail(self, error: BaseException) -> None:
@@ -206,6 +237,7 @@ class Invocation:
             patch, transformations = self._reset_patch()
             error = error if isinstance(error, PermanentError) else patch_error
         self.front.notice_failure(self, error)
+        self._finish()
         kind = get_error_kind(error)
         if isinstance(error, AdmissionError) and hasattr(self.context, 'warnings'):
             kind = 'admission'
@@ -224,6 +256,13 @@ class Invocation:
         code = code if isinstance(code, int) and 0 < code < 1000 else None
         texts = [str(warning) for warning in warnings]
         return (texts,) if error is None else (texts, code)
+
+    def _finish(self) -> None:
+        """Whoever still looks at the flag of a daemon, or at its memo, need not wait for it."""
+        if isinstance(self.cause, DaemonCause):
+            assert self.context is not None
+            self.front.forget_call(self.job.call_number, self.cause.stopper)
+            spare_memo(self.context.memo, self.job.cycle)
 
     def _get_patch(self) -> tuple[str | None, bool]:
         if self.context is None or not self.context.patch:

@@ -1,8 +1,12 @@
 """What handlers keep in memory: `memo` of an object, and the read-only indices."""
 from __future__ import annotations
 
+import weakref
 from collections.abc import Collection, Mapping
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from kopf._native import Cycle
 
 _K = TypeVar('_K')
 _V = TypeVar('_V')
@@ -28,6 +32,39 @@ class Memo(dict[Any, Any]):
 
 
 AnyMemo = object
+
+
+class _Forgettable(weakref.ref):  # type: ignore[type-arg]
+    """An empty memo, for as long as anybody else uses it; then there is nothing to remember."""
+
+    __slots__ = ('_cycle',)
+
+    def __new__(cls, memo: Memo, cycle: Cycle) -> _Forgettable:
+        return super().__new__(cls, memo, cls._forget)
+
+    def __init__(self, memo: Memo, cycle: Cycle) -> None:
+        super().__init__(memo, _Forgettable._forget)  # type: ignore[call-arg]
+        self._cycle = cycle
+
+    def _forget(self) -> None:
+        cycle = self._cycle
+        if cycle.memory is self:
+            cycle.memory = None
+
+
+def recall_memo(cycle: Cycle) -> Any | None:
+    """The memo of the object; None if there is nothing in it."""
+    memo = cycle.memory
+    return memo() if isinstance(memo, _Forgettable) else memo
+
+
+def spare_memo(memo: Any, cycle: Cycle) -> None:
+    """Do not keep a memo in which there is nothing: there may be thousands of them.
+
+    If it is still in use, by another handler or by the user, then it stays the same for all.
+    """
+    if type(memo) is Memo:
+        cycle.memory = memo if len(memo) else _Forgettable(memo, cycle)
 
 
 class Store(Collection[_V], Generic[_V]):

@@ -27,6 +27,8 @@ FINISHED: Final[int]   # nothing: the last job; `message` is an error or None
 ADMISSION: Final[int]  # nothing: webhooks may be served from now on
 SERVED: Final[int]     # nothing: the server `number` is found at `content`, or has failed with `message`
 REVIEWED: Final[int]   # nothing: `content` is the answer to the review with `token`
+STOP: Final[int]       # nothing: the call `call_number` of a daemon or a timer is to stop for the `reasons`
+DELAY: Final[int]      # float: the initial delay of the daemon or the timer `handler`
 
 class Cycle:
     """One handling cycle of one object: what all calls in it share."""
@@ -53,6 +55,11 @@ class Review:
     context: Any                  # free for the front; None at first
     memory: Any                   # free for the front, kept as long as the object: memo; None at first
 
+class Live:
+    """The newest state of an object, while its daemon or timer is called."""
+    def newer_than(self, seen: int | None, /) -> tuple[int, bytes] | None:
+        """The number and the JSON of the newest state; None if it is still the one with that number."""
+
 class Job:
     kind: int
     message: str | None
@@ -61,17 +68,20 @@ class Job:
     reference: str | None         # LOG: JSON of {apiVersion, kind, name, uid, namespace}
     local: bool                   # LOG: never posted as an event
     error: Any                    # LOG: the exception passed to `fail`/`answer_call`, for the traceback; SUB_DONE: None
-    handler: int                  # ACTIVITY, CALL: index of the handler as declared, or given by `execute`
+    handler: int                  # ACTIVITY, CALL, DELAY: index of the handler as declared, or given by `execute`
     handlers: Sequence[int]       # CHOOSE
     state: str | None             # CHOOSE: JSON {handler id: {"retries": n, "started": iso, "success": bool, "failure": bool}}
     activity: str | None          # ACTIVITY, LOGIN
     review: Review | None         # CALL, FILTERS, TRANSFORM of webhooks: then there is no cycle
     number: int                   # SERVED
     content: str | None           # SERVED, REVIEWED: JSON
-    cycle: Cycle                  # CALL, FILTERS, CHOOSE, STORAGE_*, TRANSFORM
+    cycle: Cycle                  # CALL, DELAY, FILTERS, CHOOSE, STORAGE_*, TRANSFORM
     retry: int                    # ACTIVITY, CALL
     started: float                # ACTIVITY, CALL: POSIX time
     runtime: float                # ACTIVITY, CALL: seconds
+    call_number: int | None       # CALL of daemons and timers, STOP: which call it is
+    reasons: int                  # STOP: all the reasons so far, as bits
+    live: Live | None             # CALL of daemons and timers
     timeout: float | None         # CALL: cancel the (async) call after so many seconds
     old: bytes | None             # CALL: as in the cycle, reduced to the field of the handler if it has one
     new: bytes | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import threading
+import time
 from collections.abc import Awaitable, Generator
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -44,7 +45,7 @@ class DaemonStopper:
 
     def set(self, reason: DaemonStoppingReason | None = None) -> None:
         if self.when is None:
-            self.when = asyncio.get_running_loop().time()
+            self.when = time.monotonic()
         if reason is not None:
             self.reason = reason if self.reason is None else self.reason | reason
         self.sync_event.set()

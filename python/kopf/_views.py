@@ -1,8 +1,8 @@
 """What handlers see of an object: `body`, `spec`, `meta`, `status`, `labels`, `annotations`.
 
 The engine hands over the JSON of an object. It is decoded when a handler first looks into
-it, and kept decoded for all the handlers of the same cycle. A view of a stanza that is
-absent is empty. Nested values are plain dicts and lists.
+it, and kept decoded for all the handlers of the same cycle. Daemons and timers see the newest
+state. A view of a stanza that is absent is empty. Nested values are plain dicts and lists.
 """
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kopf._fields import ensure, parse_field, resolve
 
 if TYPE_CHECKING:
     from kopf._fields import FieldSpec
+    from kopf._native import Live
     from kopf._types import BodyEssence, ObjectReference, OwnerReference, RawBody
 
 Labels = Mapping[str, str]
@@ -143,6 +144,28 @@ class Body(ReplaceableMappingView):
         if self._status is None:
             self._status = Status(self)
         return self._status
+
+
+class LiveBody(Body):
+    """A whole object as it is now: the newest state that the operator knows, at every look."""
+
+    __slots__ = ('_live', '_number')
+
+    def __init__(self, live: Live, /) -> None:
+        super().__init__({})
+        self._live = live
+        self._number: int | None = None
+
+    def _get(self) -> Mapping[Any, Any]:
+        newest = self._live.newer_than(self._number)
+        if newest is None:
+            return self._src
+        import json
+        # Threads may come here at the same time; each of them gets a whole object.
+        number, content = newest
+        source = json.loads(content)
+        self._src, self._number = source, number
+        return source
 
 
 class Meta(MappingView):

@@ -13,7 +13,8 @@ from typing import Any
 
 KINDS = ('LOG', 'ACTIVITY', 'CONFIGURE', 'LOGIN', 'CALL', 'FILTERS', 'CHOOSE', 'STORAGE_READ',
          'STORAGE_WRITE', 'TRANSFORM', 'UNINDEX', 'SUB_DONE', 'READY', 'FINISHED',
-         'ADMISSION', 'SERVED', 'REVIEWED', 'PULSE')
+         'ADMISSION', 'SERVED', 'REVIEWED', 'PULSE',
+         'STOP', 'DELAY')
 
 RESOURCE = {
     'group': 'kopf.dev', 'version': 'v1', 'plural': 'kopfexamples', 'kind': 'KopfExample',
@@ -62,6 +63,9 @@ class Job:
         self.started = fields.get('started', 1600000000.0)
         self.runtime = fields.get('runtime', 0.0)
         self.timeout = fields.get('timeout')
+        self.call_number = fields.get('call_number')
+        self.reasons = fields.get('reasons', 0)
+        self.live = fields.get('live')
         cycle = self.cycle
         self.old = _encode(fields['old']) if 'old' in fields else cycle and cycle.old
         self.new = _encode(fields['new']) if 'new' in fields else cycle and cycle.new

@@ -597,23 +597,6 @@ def test_cause_is_known_to_private_addresses(run_operator: Any) -> None:
     assert seen == [(BODY, True, 'create')]
 
 
-def test_unserved_kinds_are_named_once(
-        run_operator: Any, caplog: pytest.LogCaptureFixture) -> None:
-    kopf.daemon('x', id='d')(lambda **_: None)
-    kopf.timer('x', id='t', interval=1)(lambda **_: None)
-    kopf.on.create('x', id='c')(lambda **_: None)
-
-    async def scenario(operator: Operator) -> Any:
-        assert operator.config['activities'] == []
-        return await operator.configure()
-
-    config = run_operator(scenario)
-    assert [declaration['id'] for declaration in config['handlers']] == ['c']
-    [record] = [record for record in caplog.records if 'not served yet' in record.message]
-    for name in ("daemon 'd'", "timer 't'"):
-        assert name in record.message
-
-
 def test_probes(run_operator: Any) -> None:
     @kopf.on.probe(id='async')
     async def async_fn(memo: kopf.Memo, settings: kopf.OperatorSettings, **_: Any) -> Any:

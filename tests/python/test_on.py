@@ -31,7 +31,7 @@ def check(registry: OperatorRegistry, **expected: Any) -> dict[str, Any]:
         'requires_finalizer': False, 'labels': None, 'annotations': None, 'field': None,
         'field_needs_change': False, 'value': None, 'old': None, 'new': None, 'when': False,
         'errors': None, 'timeout': None, 'retries': None, 'backoff': None, 'concurrency': None,
-        'fallback': False, 'options': {}, 'extra_fields': [],
+        'fallback': False, 'background': {}, 'options': {}, 'extra_fields': [],
     }
     assert {**usual, **declaration} == {
         **usual, 'fn': declaration['fn'], 'selector': declaration['selector'], **expected}
@@ -69,11 +69,11 @@ def test_activities(registry: OperatorRegistry, decorator: Any, activity: str) -
     (functools.partial(kopf.index, field='spec.x'), {'kind': 'indexing', 'field': ['spec', 'x']}),
     (functools.partial(kopf.daemon, initial_delay=3, cancellation_timeout=5),
      {'kind': 'daemon', 'requires_finalizer': True,
-      'options': {'initial_delay': 3, 'cancellation_backoff': None, 'cancellation_timeout': 5,
+      'background': {'initial_delay': 3, 'cancellation_backoff': None, 'cancellation_timeout': 5,
                   'cancellation_polling': None}}),
     (functools.partial(kopf.timer, interval=5, initial_delay=lambda **_: 3),
      {'kind': 'timer', 'requires_finalizer': True,
-      'options': {'initial_delay': {'callback': True}, 'interval': 5, 'idle': None,
+      'background': {'initial_delay': {'callback': True}, 'interval': 5, 'idle': None,
                   'sharp': False}}),
     (functools.partial(kopf.on.validate, operations=['UPDATE', 'CREATE'], subresource='status'),
      {'kind': 'webhook',

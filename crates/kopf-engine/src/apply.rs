@@ -33,7 +33,7 @@ pub(crate) struct Means<'a> {
 }
 
 /// What is to be changed.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Change {
     /// What the user's code wants.
     pub wanted: Option<Value>,
@@ -44,6 +44,13 @@ pub(crate) struct Change {
     /// There are transformations of the user.
     pub transformations: bool,
     pub finalizer: Option<FinalizerChange>,
+}
+
+impl Change {
+    pub fn is_empty(&self) -> bool {
+        let has_data = self.wanted.as_ref().and_then(Value::as_object).is_some_and(|wanted| !wanted.is_empty());
+        !has_data && self.stored.is_empty() && !self.transformations && self.finalizer.is_none()
+    }
 }
 
 /// What came of it.

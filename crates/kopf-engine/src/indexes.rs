@@ -160,5 +160,6 @@ fn index_call(request: CallRequest, context: &Arc<CycleContext>) -> HandlerCall 
         timeout_seconds: request.timeout_seconds,
         change: None,
         children,
+        background: None,
     }
 }

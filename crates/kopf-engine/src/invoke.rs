@@ -11,12 +11,14 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kopf_object::{Body, Diff, FieldPath};
 use kopf_reaction::{
-    Activity, CallError, EventType, FilterQuestion, Handler, HandlerState, Lifecycle, Resource, Scene, StorageOperation,
+    Activity, CallError, EventType, FilterQuestion, Handler, HandlerState, Lifecycle, Resource, Scene, StopReasons,
+    StorageOperation,
 };
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::admission::{Admission, WebhookCall, WebhookContext, WebhookReply};
+use crate::background::LiveBody;
 use crate::{ConnectionInfo, FrontError, Poster, Settings, Sink, Vault};
 
 /// What the engine asks of a front. The log records go to the front, too.
@@ -101,6 +103,13 @@ pub trait Front: Sink {
     fn admission(&self, admission: Admission) {
         drop(admission);
     }
+
+    /// Asks the function of the user how long a daemon or a timer waits before its first call, in seconds.
+    fn initial_delay(
+        &self,
+        context: Arc<CycleContext>,
+        handler: Arc<Handler>,
+    ) -> BoxFuture<'static, Result<f64, FrontFailure>>;
 
     /// The operator has logged in.
     fn connected(&self, services: Services) {
@@ -193,6 +202,19 @@ pub struct HandlerCall {
     pub change: Option<(Option<Value>, Option<Value>, Diff)>,
     /// The way back for sub-handlers.
     pub children: Children,
+    /// What only daemons and timers have.
+    pub background: Option<BackgroundCall>,
+}
+
+/// What a daemon or a timer has while it is called.
+#[derive(Clone)]
+pub struct BackgroundCall {
+    /// Unique among the calls in the background of one operator.
+    pub number: u64,
+    /// Why it is to stop, as soon as it is. With [`StopReasons::DAEMON_CANCELLED`], it is to be cancelled.
+    pub stops: watch::Receiver<StopReasons>,
+    /// The newest state of the object.
+    pub live: Arc<LiveBody>,
 }
 
 /// What a call came to.

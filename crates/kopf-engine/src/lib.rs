@@ -17,6 +17,7 @@ mod queue;
 mod memory;
 mod react;
 mod indexes;
+mod background;
 mod invoke;
 mod apply;
 mod activities;
@@ -33,13 +34,14 @@ pub use admission::{
     Admission, ClientCertificates, Review, ServerError, ServerOptions, WebhookCall, WebhookContext, WebhookReply,
     describe_certificate, self_signed,
 };
+pub use background::LiveBody;
 pub use client::{Api, ApiError, PatchKind, Refusal};
 pub use clock::{Clock, TimeShift, seconds};
 pub use credentials::{ConnectionInfo, CredentialsError, Login, LoginError, Session, Vault};
 pub use discovery::{Discovery, Insight, Judge, NamespacePattern, NoJudge, Wanted};
 pub use invoke::{
-    ActivityCall, CallReply, Children, ChildrenReply, ChildrenRequest, Configuration, CycleContext, Front,
-    FrontFailure, FrontSlot, HandlerCall, Services, StorageContent, StorageQuestion,
+    ActivityCall, BackgroundCall, CallReply, Children, ChildrenReply, ChildrenRequest, Configuration, CycleContext,
+    Front, FrontFailure, FrontSlot, HandlerCall, Services, StorageContent, StorageQuestion,
 };
 pub use log::{FrontError, Level, Log, Record, Sink};
 pub use operator::{OperatorError, OperatorOptions, run, run_by};
@@ -48,8 +50,8 @@ pub use peering::PeeringCommand;
 pub use posting::{EventDraft, EventSource, Poster, PosterWorkers};
 pub use schema::{Placement, SchemaBook, placement};
 pub use settings::{
-    AdmissionSettings, ExecutionSettings, NetworkingSettings, PeeringSettings, PersistenceSettings, PostingSettings,
-    QueueingSettings, ScanningSettings, SelectorSetting, Settings, WatchingSettings,
+    AdmissionSettings, BackgroundSettings, ExecutionSettings, NetworkingSettings, PeeringSettings, PersistenceSettings,
+    PostingSettings, QueueingSettings, ScanningSettings, SelectorSetting, Settings, WatchingSettings,
 };
 pub use stop::Stop;
 pub use watch::{EventKind, OnForbidden, StreamHealth, StreamItem, StreamState, WatchStream};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::background::BackgroundOfObject;
 use crate::indexes::IndexingMemory;
 use crate::invoke::FrontSlot;
 
@@ -23,6 +24,8 @@ pub(crate) struct ObjectMemory {
     /// None if the object is in no index.
     pub indexing: Option<Box<IndexingMemory>>,
     pub throttle: Throttle,
+    /// The daemons and timers of the object; None if it has never had any.
+    pub background: Option<BackgroundOfObject>,
 }
 
 impl ObjectMemory {

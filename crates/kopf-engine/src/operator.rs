@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use crate::activities::{ActivityError, run_activity, target_of};
 use crate::admission::Admission;
 use crate::admission::managed::{Managed, Managing};
+use crate::background::Background;
 use crate::invoke::{Configuration, Front, FrontFailure, Services, connection_of};
 use crate::metrics::Metrics;
 use crate::pause::Pauses;
@@ -203,6 +204,7 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
         lifecycle: settings.lifecycle,
         default_backoff: settings.execution.default_backoff,
     };
+    let background = Background::new(&settings, clock.clone(), log.clone());
     let reactor = Arc::new(Reactor {
         api: api.clone(),
         front: Arc::clone(front),
@@ -215,10 +217,15 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
         metrics: metrics.clone(),
         schemas,
         warned: Mutex::new(BTreeSet::new()),
+        background: background.clone(),
         settings: Arc::clone(&settings),
     });
-    let queue = Queue::new(reactor, settings.queueing.worker_limit, clock.clone(), log.clone());
-    let _guard = KilledOnDrop(queue.clone());
+    let queue = Queue::new(Arc::clone(&reactor), settings.queueing.worker_limit, clock.clone(), log.clone());
+    let _guard = KilledOnDrop(queue.clone(), background.clone());
+    background.attach(&reactor, &queue);
+    let mut ticking = JoinSet::new();
+    ticking.spawn(background.clone().run());
+    ticking.spawn(background.clone().follow(pauses.subscribe()));
     let observed = queue.downgrade();
     metrics.watch_queue(move || observed.upgrade().map(|queue| queue.figures()).unwrap_or_default());
     let managing = start_admission(activities, webhooks, &settings, &api, insights.clone(), queue.clone(), &mut tasks);
@@ -236,8 +243,10 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
         managing.finish(clock, CLEANING_PATIENCE).await;
     }
     drop(serving);
+    let closing = queue.close(crate::seconds(settings.queueing.exit_timeout));
+    tokio::join!(background.exit(), closing);
+    queue.kill();
     tasks.abort_all();
-    queue.close(crate::seconds(settings.queueing.exit_timeout)).await;
     // Not before the last handler is done: until then, the others have to wait.
     peering.leave().await;
     posting.finish(POSTING_PATIENCE).await;
@@ -257,18 +266,26 @@ fn own_identity(clock: &Clock) -> String {
 }
 
 /// Ends the workers also if the operator is dropped instead of being asked to stop.
-struct KilledOnDrop(Queue);
+struct KilledOnDrop(Queue, Background);
 
 impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         self.0.kill();
+        self.1.kill();
     }
 }
 
 /// The handlers of objects that this engine serves.
 fn served_handlers(configuration: &Configuration) -> Vec<Arc<Handler>> {
     let served = |handler: &&Arc<Handler>| {
-        matches!(handler.kind, HandlerKind::Watching | HandlerKind::Changing | HandlerKind::Indexing)
+        matches!(
+            handler.kind,
+            HandlerKind::Watching
+                | HandlerKind::Changing
+                | HandlerKind::Indexing
+                | HandlerKind::Daemon
+                | HandlerKind::Timer
+        )
     };
     configuration.handlers.iter().filter(served).cloned().collect()
 }
@@ -314,7 +331,7 @@ fn start_admission(
 fn served_selector(handler: &Handler) -> ServedSelector {
     ServedSelector {
         selector: handler.selector.clone().unwrap_or_default(),
-        patching: handler.kind == HandlerKind::Changing,
+        patching: matches!(handler.kind, HandlerKind::Changing | HandlerKind::Daemon | HandlerKind::Timer),
     }
 }
 

@@ -294,13 +294,31 @@ impl Queue {
         self.pump(state);
     }
 
+    /// Something has happened beside the events: the object is to be looked at again.
+    pub fn nudge(&self, kind: u64, uid: &Arc<str>) {
+        let mut state = self.inner.state();
+        if state.phase == QueuePhase::Closing {
+            return;
+        }
+        let entry = state.kinds.get_mut(&kind).and_then(|objects| objects.entries.get_mut(uid));
+        let Some(entry) = entry else { return };
+        entry.nudged = true;
+        if entry.phase == Phase::Idle {
+            entry.phase = Phase::Ready;
+            state.live.push_back(Ready { kind, uid: Arc::clone(uid) });
+        }
+        self.pump(state);
+    }
+
     /// A namespace is not served any more.
     pub fn forget_stream(&self, key: KindKey, stream: u64) {
         self.inner.state().gate.release(key.0, Some(stream));
         self.listed(key, stream, u64::MAX);
     }
 
-    /// Gives the running turns some time to come to their ends; no new ones are given.
+    /// Gives the running turns some time to come to their ends, then ends them; no new ones are given.
+    ///
+    /// What is remembered stays until [`Queue::kill`].
     pub async fn close(&self, patience: Duration) {
         self.inner.state().phase = QueuePhase::Closing;
         let depleted = async {
@@ -317,7 +335,7 @@ impl Queue {
             let text = format!("{left} objects are still being handled, they are left as they are.");
             self.inner.log.emit(Level::Warning, TARGET, text);
         }
-        self.kill();
+        self.inner.killed.send_replace(true);
     }
 
     /// The memo of an object, if the object is known.
@@ -368,7 +386,8 @@ impl Queue {
     ) {
         let mut killed = self.inner.killed.subscribe();
         let body = (!turn.outdated && !turn.only_index).then(|| turn.body.clone());
-        let reacting = AssertUnwindSafe(self.inner.reactor.react(&kind, &ready.uid, &mut memory, turn, &mut seat));
+        let reacting =
+            AssertUnwindSafe(self.inner.reactor.react(&kind, ready.kind, &ready.uid, &mut memory, turn, &mut seat));
         let after = tokio::select! {
             biased;
             _ = killed.wait_for(|killed| *killed) => After::Forget,
@@ -428,7 +447,7 @@ impl Queue {
         }
         // The time of a pending body may have come while its old news were looked at.
         let is_due = entry.held.is_some() && entry.timer.is_none();
-        if entry.phase == Phase::Idle && (is_due || !entry.news.is_empty()) {
+        if entry.phase == Phase::Idle && (is_due || entry.nudged || !entry.news.is_empty()) {
             entry.phase = Phase::Ready;
             state.live.push_back(ready);
         }
@@ -483,7 +502,7 @@ impl State {
         }
         let turn = loop {
             match entry.news.pop_front() {
-                None => match entry.held.take() {
+                None => match entry.take_held() {
                     Some(body) => break Turn { body, event: None, outdated: false, only_index: false },
                     None => {
                         entry.phase = Phase::Idle;
@@ -505,6 +524,7 @@ impl State {
         if !turn.outdated {
             entry.timer = None;
             entry.held = None;
+            entry.nudged = false;
         }
         let mut memory = entry.memory.take()?;
         entry.memo = Some(Arc::clone(memory.front.get_or_insert_default()));

@@ -19,6 +19,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::apply::{Applied, ApplyError, Change, Incomplete, Means, apply};
+use crate::background::{Background, BackgroundOfObject};
 use crate::invoke::{
     Children, ChildrenReply, ChildrenRequest, CycleContext, Front, FrontFailure, HandlerCall, StorageQuestion,
 };
@@ -61,6 +62,8 @@ pub(crate) struct Reactor {
     pub schemas: SchemaBook,
     /// Which handlers were told that their results do not fit the schema.
     pub warned: Mutex<BTreeSet<String>>,
+    /// The daemons and timers.
+    pub background: Background,
 }
 
 /// What is to be done with the object after its turn.
@@ -95,6 +98,7 @@ impl Reactor {
     pub async fn react(
         &self,
         kind: &ServedKind,
+        key: u64,
         uid: &Arc<str>,
         memory: &mut ObjectMemory,
         turn: Turn,
@@ -117,7 +121,7 @@ impl Reactor {
             if number > 0 && seat.is_recalled() {
                 break;
             }
-            match self.cycle(kind, uid, memory, &reference, body.clone(), event, consistent, seat).await {
+            match self.cycle(kind, key, uid, memory, &reference, body.clone(), event, consistent, seat).await {
                 Err(failure) if event == Some(EventType::Deleted) => {
                     self.fail(&reference, format!("An unexpected error: {failure}"), failure.into_error());
                     return After::Forget;
@@ -160,6 +164,7 @@ impl Reactor {
     async fn cycle(
         &self,
         kind: &ServedKind,
+        key: u64,
         uid: &Arc<str>,
         memory: &mut ObjectMemory,
         reference: &Arc<ObjectReference>,
@@ -168,6 +173,11 @@ impl Reactor {
         consistent: bool,
         seat: &mut Seat,
     ) -> Result<Progressed, Failure> {
+        if let Some(background) = &memory.background
+            && consistent
+        {
+            background.see(&body);
+        }
         let context = self.context(kind, uid, memory, body.clone(), event);
         let reindexing = match consistent {
             true => self.index(kind, &context, memory, reference, seat).await?,
@@ -185,11 +195,16 @@ impl Reactor {
                 settings: Arc::clone(self.reaction_of(&kind.resource)),
                 initial: memory.is_initial(),
                 consistent,
+                background: self.background.view(memory.background.as_ref()),
                 verbose: self.log.enabled(Level::Debug, OBJECTS),
             })
             .remembering(memory.partly_handled.clone()),
             context: Arc::clone(&context),
             reference: Arc::clone(reference),
+            kind,
+            key,
+            background: &mut memory.background,
+            consistent,
             seat,
             wanted: None,
             transformations: false,
@@ -245,25 +260,23 @@ impl Reactor {
             wanted = self.front.write_storage(Arc::clone(context), conclusion.operations).await?;
         }
         for (id, result) in conclusion.results {
-            self.deliver(kind, reference, &mut wanted, &id, result);
+            self.deliver(&kind.resource, reference, &mut wanted, &id, result);
         }
         let (stored, finalizer) = (conclusion.patch, conclusion.finalizer);
         let change = Change { wanted, stored, stored_by_user, transformations, finalizer };
         let debugging = self.log.enabled(Level::Debug, OBJECTS);
-        if debugging && let Some(text) = change.describe() {
-            self.debug(reference, text);
-        }
+        self.describe(reference, &change);
         let delay = conclusion.delay;
-        let backoffs = &self.settings.networking.error_backoffs;
-        let means = Means { api: &self.api, front: &self.front, clock: &self.clock, backoffs };
-        let applied = apply(means, context, body, change).await;
+        let applied = apply(self.means(), context, body, change).await;
         match &applied {
             Ok(Applied::Nothing) => {}
             Ok(Applied::Gone) => self.metrics.count_patch(PatchResult::Gone),
             Ok(Applied::Patched { .. }) => self.metrics.count_patch(PatchResult::Applied),
             Err(_) => self.metrics.count_patch(PatchResult::Failed),
         }
-        match applied.map_err(Failure::Applying)? {
+        let applied = applied.map_err(Failure::Applying)?;
+        self.report(reference, &applied);
+        match applied {
             Applied::Nothing => {
                 if conclusion.handled && delay.is_none() && debugging {
                     self.debug(reference, "Handling cycle is finished, waiting for new changes.".to_owned());
@@ -274,33 +287,54 @@ impl Reactor {
                 }
                 Ok(Concluded::Untouched)
             }
+            Applied::Gone => Ok(Concluded::Gone),
+            Applied::Patched { body, .. } => Ok(Concluded::Patched(body)),
+        }
+    }
+
+    pub(crate) fn means(&self) -> Means<'_> {
+        let backoffs = &self.settings.networking.error_backoffs;
+        Means { api: &self.api, front: &self.front, clock: &self.clock, backoffs }
+    }
+
+    /// Says what is about to be sent, for debugging.
+    pub(crate) fn describe(&self, reference: &Arc<ObjectReference>, change: &Change) {
+        if self.log.enabled(Level::Debug, OBJECTS)
+            && let Some(text) = change.describe()
+        {
+            self.debug(reference, text);
+        }
+    }
+
+    /// Says what has become of a patch.
+    pub(crate) fn report(&self, reference: &Arc<ObjectReference>, applied: &Applied) {
+        match applied {
+            Applied::Nothing => {}
             Applied::Gone => {
                 self.debug(reference, "Patching was skipped: the object does not exist anymore.".to_owned());
-                Ok(Concluded::Gone)
             }
-            Applied::Patched { body, inconsistencies, refusals } => {
+            Applied::Patched { inconsistencies, refusals, .. } => {
                 for refusal in refusals {
                     self.say(reference, Level::Error, format!("Patching was refused, its content is lost: {refusal}"));
                 }
                 if !inconsistencies.is_empty() {
-                    let text = format!("Merge-patching finished with inconsistencies: {}", diff_repr(&inconsistencies));
+                    let text = format!("Merge-patching finished with inconsistencies: {}", diff_repr(inconsistencies));
                     self.say(reference, Level::Warning, text);
                 }
-                Ok(Concluded::Patched(body))
             }
         }
     }
 
     /// Puts the result of a handler to where the schema keeps it.
-    fn deliver(
+    pub(crate) fn deliver(
         &self,
-        kind: &ServedKind,
+        resource: &Resource,
         reference: &Arc<ObjectReference>,
         wanted: &mut Option<Value>,
         id: &Arc<str>,
         result: Value,
     ) {
-        let place = placement(self.schemas.status_schema(&kind.resource).as_deref(), id, &result);
+        let place = placement(self.schemas.status_schema(resource).as_deref(), id, &result);
         let patch = wanted.get_or_insert_with(|| Value::Object(Map::new()));
         let Some(status) =
             patch.as_object_mut().map(|patch| patch.entry("status").or_insert_with(|| Map::new().into()))
@@ -361,7 +395,7 @@ impl Reactor {
         self.say(reference, Level::Debug, message);
     }
 
-    fn say(&self, reference: &Arc<ObjectReference>, level: Level, message: String) {
+    pub(crate) fn say(&self, reference: &Arc<ObjectReference>, level: Level, message: String) {
         let reference = Some(Arc::clone(reference));
         self.log.record(Record { level, target: OBJECTS, message, reference, local: true, error: None });
     }
@@ -369,6 +403,17 @@ impl Reactor {
     pub(crate) fn fail(&self, reference: &Arc<ObjectReference>, message: String, error: Option<FrontError>) {
         let reference = Some(Arc::clone(reference));
         self.log.record(Record { level: Level::Error, target: OBJECTS, message, reference, local: true, error });
+    }
+
+    /// Writes what the decisions have to say; the error of the last call is for its traceback.
+    pub(crate) fn write_notes(&self, reference: &Arc<ObjectReference>, notes: Vec<Note>, error: Option<FrontError>) {
+        for note in notes {
+            let level = level_of(note.severity);
+            let error = if note.traceback { error.clone() } else { None };
+            let reference = Some(Arc::clone(reference));
+            let (message, local) = (note.text, note.local);
+            self.log.record(Record { level, target: OBJECTS, message, reference, local, error });
+        }
     }
 }
 
@@ -431,6 +476,12 @@ struct Driver<'a> {
     cycle: Cycle,
     context: Arc<CycleContext>,
     reference: Arc<ObjectReference>,
+    kind: &'a ServedKind,
+    /// How the queue knows the kind.
+    key: u64,
+    background: &'a mut Option<BackgroundOfObject>,
+    /// The body is the newest one.
+    consistent: bool,
     seat: &'a mut Seat,
     /// The user's patch, as of the last call.
     wanted: Option<Value>,
@@ -454,6 +505,11 @@ impl Driver<'_> {
             {
                 // Set once and by this task only: there is nobody to lose the race to.
                 let _ = self.context.scene.set(Arc::clone(scene));
+                if let Some(background) = self.background.as_ref()
+                    && self.consistent
+                {
+                    background.notice(&self.kind.handlers, scene);
+                }
             }
             let notes = self.cycle.take_notes();
             self.log(notes);
@@ -491,6 +547,11 @@ impl Driver<'_> {
                 let outcome = self.call(request).await?;
                 let subrefs = outcome.subrefs.clone();
                 return Ok((Reply::Called(outcome), subrefs));
+            }
+            Ask::Background(plan) => {
+                let reactor = self.reactor;
+                let holding = reactor.background.carry_out(reactor, self.key, &context, self.background, plan).await;
+                Reply::Background { holding }
             }
         };
         Ok((reply, BTreeSet::new()))
@@ -545,6 +606,7 @@ impl Driver<'_> {
             timeout_seconds: request.timeout_seconds,
             change,
             children,
+            background: None,
         }
     }
 
@@ -579,13 +641,7 @@ impl Driver<'_> {
     }
 
     fn log(&self, notes: Vec<Note>) {
-        for note in notes {
-            let level = level_of(note.severity);
-            let error = if note.traceback { self.last_error.clone() } else { None };
-            let reference = Some(Arc::clone(&self.reference));
-            let (message, local) = (note.text, note.local);
-            self.reactor.log.record(Record { level, target: OBJECTS, message, reference, local, error });
-        }
+        self.reactor.write_notes(&self.reference, notes, self.last_error.clone());
     }
 }
 

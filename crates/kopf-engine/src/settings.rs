@@ -3,7 +3,9 @@
 //! The names and defaults are those of the public settings tree, so that the JSON of a front
 //! is read as it is. Read once: what may change at run time stays with the front.
 
-use kopf_reaction::{DiffBaseStorage, Lifecycle, ProgressStorage};
+use std::time::Duration;
+
+use kopf_reaction::{DiffBaseStorage, Lifecycle, ProgressStorage, Seconds};
 use serde::Deserialize;
 
 use crate::posting::EventSource;
@@ -19,6 +21,7 @@ pub struct Settings {
     pub scanning: ScanningSettings,
     pub admission: AdmissionSettings,
     pub execution: ExecutionSettings,
+    pub background: BackgroundSettings,
     pub networking: NetworkingSettings,
     pub persistence: PersistenceSettings,
     /// How the handlers of one cycle are picked.
@@ -126,6 +129,32 @@ pub struct ExecutionSettings {
     pub default_backoff: f64,
 }
 
+/// How daemons and timers are stopped.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct BackgroundSettings {
+    /// Seconds between the looks at one that still exits, where the handler does not say.
+    pub cancellation_polling: Seconds,
+    /// Seconds for which one may take to exit in an instant, before anything else is done about it.
+    pub instant_exit_timeout: Option<f64>,
+    /// The same in cycles of the event loop, if there is no such time. A cycle counts as a hundredth of a second.
+    pub instant_exit_zero_time_cycles: Option<u32>,
+}
+
+impl BackgroundSettings {
+    /// How long an instant takes.
+    pub(crate) fn instant_exit(&self) -> Duration {
+        let cycles = self.instant_exit_zero_time_cycles.map_or(0.0, |cycles| f64::from(cycles) * CYCLE_SECONDS);
+        crate::seconds(self.instant_exit_timeout.unwrap_or(cycles)).min(LONGEST_INSTANT)
+    }
+}
+
+/// The function runs on other threads than the engine, so that cycles are not counted but timed.
+const CYCLE_SECONDS: f64 = 0.01;
+
+/// An instant that takes longer than this is none.
+const LONGEST_INSTANT: Duration = Duration::from_secs(3600);
+
 /// How API requests are made.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default)]
@@ -205,6 +234,16 @@ impl Default for QueueingSettings {
 impl Default for ExecutionSettings {
     fn default() -> Self {
         Self { default_backoff: 60.0 }
+    }
+}
+
+impl Default for BackgroundSettings {
+    fn default() -> Self {
+        Self {
+            cancellation_polling: Seconds::new(60.0),
+            instant_exit_timeout: None,
+            instant_exit_zero_time_cycles: Some(10),
+        }
     }
 }
 

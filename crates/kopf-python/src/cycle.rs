@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kopf_engine::CycleContext;
+use kopf_engine::{CycleContext, LiveBody};
 use kopf_reaction::Resource;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -43,7 +43,9 @@ pub(crate) fn read(slot: &kopf_engine::FrontSlot, python: Python<'_>) -> Option<
 
 pub(crate) fn write(slot: &kopf_engine::FrontSlot, value: Option<Py<PyAny>>) {
     if let Some(held) = held(slot) {
-        *held.0.lock().unwrap_or_else(PoisonError::into_inner) = value;
+        let before = std::mem::replace(&mut *held.0.lock().unwrap_or_else(PoisonError::into_inner), value);
+        // Not under the lock: the end of an object can call back, and come here again.
+        drop(before);
     }
 }
 
@@ -113,6 +115,21 @@ impl Cycle {
     #[setter]
     fn set_memory(&self, value: Option<Py<PyAny>>) {
         write(&self.context.memory, value);
+    }
+}
+
+/// The newest state of an object, for as long as somebody looks at it.
+#[pyclass(frozen, module = "kopf._native")]
+pub(crate) struct Live {
+    pub body: Arc<LiveBody>,
+}
+
+#[pymethods]
+impl Live {
+    /// The number and the JSON of the newest state, unless it is the one with that number.
+    #[pyo3(signature = (seen, /))]
+    fn newer_than<'py>(&self, python: Python<'py>, seen: Option<u64>) -> Option<(u64, Bound<'py, PyBytes>)> {
+        self.body.newer_than(seen).map(|(number, raw)| (number, PyBytes::new(python, &raw)))
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use futures::future::BoxFuture;
 use kopf_engine::{
-    ActivityCall, Admission, CallReply, Configuration, CycleContext, Front, FrontFailure, HandlerCall, Level, Record,
-    Services, Sink, StorageContent, StorageQuestion, WebhookCall, WebhookContext, WebhookReply,
+    ActivityCall, Admission, BackgroundCall, CallReply, Configuration, CycleContext, Front, FrontFailure, HandlerCall,
+    Level, Record, Services, Sink, StorageContent, StorageQuestion, WebhookCall, WebhookContext, WebhookReply,
 };
 use kopf_object::Body;
 use kopf_reaction::{CallError, FilterQuestion, Handler, HandlerState, Resource, StorageOperation};
@@ -77,7 +77,27 @@ impl Front for PythonFront {
     }
 
     fn call(&self, call: HandlerCall) -> BoxFuture<'static, CallReply> {
-        self.ask(|reply| Work::Call(Box::new(call), reply), abandoned)
+        let background = call.background.clone();
+        let mut answered = self.ask(|reply| Work::Call(Box::new(call), reply), abandoned);
+        let Some(BackgroundCall { number, mut stops, .. }) = background else { return answered };
+        let mailbox = Arc::clone(&self.mailbox);
+        Box::pin(async move {
+            loop {
+                tokio::select! {
+                    biased;
+                    reply = &mut answered => return reply,
+                    Ok(()) = stops.changed() => mailbox.put(Work::Stop(number, stops.borrow_and_update().bits())),
+                }
+            }
+        })
+    }
+
+    fn initial_delay(
+        &self,
+        context: Arc<CycleContext>,
+        handler: Arc<Handler>,
+    ) -> BoxFuture<'static, Result<f64, FrontFailure>> {
+        self.ask(|reply| Work::Delay(context, handler.index, reply), || Err(unanswered()))
     }
 
     fn filter(

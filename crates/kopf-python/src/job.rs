@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
-use crate::cycle::{Cycle, Resources, json_bytes};
+use crate::cycle::{Cycle, Live, Resources, json_bytes};
 use crate::failures::{failure, invalid_json, keep, misuse, raised};
 use crate::mailbox::Mailbox;
 use crate::review::Review;
@@ -42,6 +42,8 @@ pub(crate) const KINDS: &[(&str, u8)] = &[
     ("SERVED", 15),
     ("REVIEWED", 16),
     ("PULSE", 17),
+    ("STOP", 18),
+    ("DELAY", 19),
 ];
 
 /// Where the answer of type `T` goes.
@@ -53,6 +55,10 @@ pub(crate) enum Work {
     Activity(ActivityCall, ReplyTo<CallReply>),
     Configure(ReplyTo<Result<Configuration, FrontFailure>>),
     Call(Box<HandlerCall>, ReplyTo<CallReply>),
+    /// A daemon or a timer is to stop: the number of its call, and the reasons as bits.
+    Stop(u64, u8),
+    /// How long a daemon or a timer waits before its first call.
+    Delay(Arc<CycleContext>, usize, ReplyTo<Result<f64, FrontFailure>>),
     Filters(Arc<CycleContext>, Vec<FilterQuestion>, ReplyTo<Result<Vec<bool>, FrontFailure>>),
     Select(usize, Arc<Resource>, ReplyTo<Result<bool, FrontFailure>>),
     Choose(
@@ -116,6 +122,7 @@ impl Job {
             | Work::Choose(context, ..)
             | Work::StorageRead(context, ..)
             | Work::StorageWrite(context, ..)
+            | Work::Delay(context, ..)
             | Work::Transform(context, ..) => Some(context),
             _ => None,
         }
@@ -163,6 +170,8 @@ impl Job {
             Work::Served { .. } => 15,
             Work::Reviewed { .. } => 16,
             Work::Pulse(_) => 17,
+            Work::Stop(..) => 18,
+            Work::Delay(..) => 19,
         }
     }
 
@@ -210,6 +219,7 @@ impl Job {
             Work::Call(call, _) => call.handler.index,
             Work::Webhook(call, _) => call.handler.index,
             Work::Select(handler, ..) => *handler,
+            Work::Delay(_, handler, _) => *handler,
             _ => 0,
         }
     }
@@ -282,6 +292,28 @@ impl Job {
     #[getter]
     fn timeout(&self) -> Option<f64> {
         if let Work::Call(call, _) = &self.work { call.timeout_seconds } else { None }
+    }
+
+    /// The number of a call in the background, by which it is told to stop.
+    #[getter]
+    fn call_number(&self) -> Option<u64> {
+        match &self.work {
+            Work::Call(call, _) => call.background.as_ref().map(|background| background.number),
+            Work::Stop(number, _) => Some(*number),
+            _ => None,
+        }
+    }
+
+    #[getter]
+    fn reasons(&self) -> u8 {
+        if let Work::Stop(_, reasons) = &self.work { *reasons } else { 0 }
+    }
+
+    /// The newest state of the object of a call in the background.
+    #[getter]
+    fn live(&self) -> Option<Live> {
+        let Work::Call(call, _) = &self.work else { return None };
+        call.background.as_ref().map(|background| Live { body: Arc::clone(&background.live) })
     }
 
     #[getter]
@@ -412,6 +444,7 @@ impl Job {
                 send(reply, CallReply { result: Ok(result), error: None, patch: None, transformations: false });
             }
             Work::Filters(_, _, reply) | Work::WebhookFilters(_, _, reply) => send(reply, Ok(value.extract()?)),
+            Work::Delay(_, _, reply) => send(reply, Ok(value.extract()?)),
             Work::Select(_, _, reply) => {
                 let answers: Vec<bool> = value.extract()?;
                 send(reply, Ok(answers.first().copied().unwrap_or_default()));
@@ -432,6 +465,7 @@ impl Job {
             }
             Work::Log(_)
             | Work::Unindex { .. }
+            | Work::Stop(..)
             | Work::ChildrenDone { .. }
             | Work::Admission
             | Work::Served { .. }
@@ -447,6 +481,7 @@ impl Job {
         match &self.work {
             Work::Configure(reply) => send(reply, Err(failure(error))),
             Work::Filters(_, _, reply) | Work::WebhookFilters(_, _, reply) => send(reply, Err(failure(error))),
+            Work::Delay(_, _, reply) => send(reply, Err(failure(error))),
             Work::Select(_, _, reply) => send(reply, Err(failure(error))),
             Work::Choose(_, _, _, reply) => send(reply, Err(failure(error))),
             Work::StorageRead(_, _, reply) => send(reply, Err(failure(error))),
@@ -468,6 +503,7 @@ impl Job {
             }
             Work::Log(_)
             | Work::Unindex { .. }
+            | Work::Stop(..)
             | Work::ChildrenDone { .. }
             | Work::Admission
             | Work::Served { .. }

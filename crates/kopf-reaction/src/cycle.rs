@@ -13,9 +13,9 @@ use serde_json::Value;
 use crate::cause::{Facts, purpose_title};
 use crate::storage::Corruption;
 use crate::{
-    Answers, CallOutcome, CallRequest, ErrorsMode, FilterDepth, FilterQuestion, Handler, HandlerSet, Lifecycle, Note,
-    ReactionSettings, Reason, Round, RoundStep, Scene, StorageOperation, SubRound, detect, diff_repr, python_repr,
-    select,
+    Answers, BackgroundPlan, BackgroundView, CallOutcome, CallRequest, ErrorsMode, FilterDepth, FilterQuestion,
+    Handler, HandlerSet, Lifecycle, Note, ReactionSettings, Reason, Round, RoundStep, Scene, StorageOperation,
+    SubRound, detect, diff_repr, python_repr, select,
 };
 
 /// How a body has come.
@@ -52,6 +52,8 @@ pub struct CycleInput {
     pub initial: bool,
     /// The body is not older than our last patch: state-dependent handlers may run.
     pub consistent: bool,
+    /// The daemons and timers of the object.
+    pub background: BackgroundView,
     /// Whether notes for debugging are wanted.
     pub verbose: bool,
 }
@@ -67,15 +69,25 @@ pub enum Ask {
     Choose(Vec<Arc<Handler>>),
     /// One handler; answered by [`Reply::Called`].
     Call(CallRequest),
+    /// Start and stop daemons and timers; answered by [`Reply::Background`].
+    Background(BackgroundPlan),
 }
 
 /// The answers, in the order of the questions.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    Storage { old: Option<Value>, new: Option<Value>, records: Vec<(Arc<str>, Value)> },
+    Storage {
+        old: Option<Value>,
+        new: Option<Value>,
+        records: Vec<(Arc<str>, Value)>,
+    },
     Filters(Vec<bool>),
     Chosen(Vec<usize>),
     Called(CallOutcome),
+    /// How many of the daemons and timers must end before the object may disappear.
+    Background {
+        holding: usize,
+    },
 }
 
 /// What comes next.
@@ -134,6 +146,10 @@ pub struct Cycle {
     /// A sub-handler was finished in this cycle.
     finished_children: bool,
     round: Option<Round>,
+    /// How many daemons and timers must end before the object may disappear.
+    background_holding: usize,
+    /// Some of the matching daemons and timers need the object to be held.
+    background_needs_holding: bool,
     /// Whether the object is of any interest to the change handlers.
     interesting: bool,
     conclusion: Conclusion,
@@ -151,6 +167,8 @@ enum Stage {
     MatchingSpies,
     /// The spies are called.
     Spying,
+    /// Which daemons and timers match?
+    MatchingBackground,
     /// Are there change handlers for such an object, and does any of them need the finalizer?
     MatchingInterest,
     /// Which change handlers match?
@@ -165,6 +183,8 @@ enum Stage {
 impl Cycle {
     pub fn new(input: CycleInput) -> Self {
         Self {
+            background_holding: input.background.holding(),
+            background_needs_holding: false,
             input,
             stage: Stage::Reading,
             scene: None,
@@ -213,6 +233,7 @@ impl Cycle {
             let asking = match self.stage {
                 Stage::MatchingSpies => self.match_spies(&scene, now),
                 Stage::Spying | Stage::Changing => self.call(&scene, now, random),
+                Stage::MatchingBackground => self.match_background(&scene),
                 Stage::MatchingInterest => self.match_interest(&scene),
                 Stage::MatchingChanges => self.match_changes(&scene, now),
                 Stage::Reading | Stage::Concluding | Stage::Finished => return self.conclude(),
@@ -286,6 +307,7 @@ impl Cycle {
                     round.called(outcome, now, random);
                 }
             }
+            Some(Reply::Background { holding }) => self.background_holding = holding,
         }
         None
     }
@@ -321,7 +343,7 @@ impl Cycle {
     fn match_spies(&mut self, scene: &Scene, now: Timestamp) -> Option<Ask> {
         let spies = &self.input.handlers.watching;
         if spies.is_empty() || self.input.event.is_none() {
-            self.stage = Stage::MatchingInterest;
+            self.stage = Stage::MatchingBackground;
             return None;
         }
         match select(spies, scene.as_event(), FilterDepth::Full, &self.answers) {
@@ -350,12 +372,37 @@ impl Cycle {
         self.conclusion.results.extend(round.take_results());
         if self.stage == Stage::Spying {
             self.round = None;
-            self.stage = Stage::MatchingInterest;
+            self.stage = Stage::MatchingBackground;
         } else {
             self.finish_changes(scene, now);
             self.stage = Stage::Concluding;
         }
         None
+    }
+
+    /// Daemons and timers begin before the change handlers, and are asked to end before them.
+    fn match_background(&mut self, scene: &Scene) -> Option<Ask> {
+        let gone = scene.reason() == Reason::Gone;
+        let CycleInput { handlers, background: view, consistent, .. } = &self.input;
+        if (handlers.background.is_empty() && view.runs.is_empty()) || (!consistent && !gone) {
+            self.stage = Stage::MatchingInterest;
+            return None;
+        }
+        let unfinished = handlers.background.iter().filter(|handler| !view.ended.contains(&handler.id));
+        let unfinished: Vec<_> = unfinished.cloned().collect();
+        let matching = match select(&unfinished, scene.as_event(), FilterDepth::Full, &self.answers) {
+            Err(_) if gone => Vec::new(),
+            Err(questions) => return Some(self.ask(questions)),
+            Ok(matching) => matching,
+        };
+        self.stage = Stage::MatchingInterest;
+        self.background_needs_holding = matching.iter().any(|handler| handler.requires_finalizer);
+        let plan = if gone || scene.deletion_ongoing {
+            BackgroundPlan::for_deleted(view)
+        } else {
+            BackgroundPlan::for_present(&matching, view)
+        };
+        (!plan.is_empty()).then_some(Ask::Background(plan))
     }
 
     /// Objects that match no handler are left alone; others are held as long as some handler needs that.
@@ -372,8 +419,10 @@ impl Cycle {
         let settings = &self.input.settings;
         // Not of the matching ones: there, a function that is declared several times is only once.
         let holding: Vec<_> = changing.iter().filter(|handler| handler.requires_finalizer).cloned().collect();
-        let must_be_held = select(&holding, scene.as_change(), FilterDepth::Interest, &self.answers)
-            .is_ok_and(|holding| !holding.is_empty());
+        let must_be_held = self.background_needs_holding
+            || self.background_holding > 0
+            || select(&holding, scene.as_change(), FilterDepth::Interest, &self.answers)
+                .is_ok_and(|holding| !holding.is_empty());
         let held = finalizers::is_deletion_blocked(scene.body.value(), &settings.finalizer);
         let gone = scene.reason() == Reason::Gone;
 
@@ -578,7 +627,7 @@ impl Cycle {
             self.stage = Stage::Finished;
             let held = finalizers::is_deletion_blocked(scene.body.value(), &self.input.settings.finalizer);
             let gone = scene.reason() == Reason::Gone;
-            let waiting = conclusion.delay.is_some() || conclusion.awaits_newer;
+            let waiting = conclusion.delay.is_some() || conclusion.awaits_newer || self.background_holding > 0;
             if scene.deletion_ongoing && held && !gone && !waiting && conclusion.finalizer.is_none() {
                 self.debug(|| Note::debug("Removing the finalizer, thus allowing the actual deletion.").local());
                 conclusion.finalizer = Some(FinalizerChange::Remove);

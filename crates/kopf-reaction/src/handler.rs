@@ -9,7 +9,7 @@ use std::sync::Arc;
 use kopf_object::FieldPath;
 use serde::Deserialize;
 
-use crate::{Backoff, Filter, Reason, Resource, Seconds, Selector, WebhookOptions};
+use crate::{BackgroundOptions, Backoff, Filter, Reason, Resource, Seconds, Selector, WebhookOptions};
 
 /// A user's function plus its declaration.
 #[derive(Clone, Debug, Deserialize)]
@@ -80,6 +80,9 @@ pub struct Handler {
     /// What only handlers of webhooks have.
     #[serde(default)]
     pub webhook: Option<WebhookOptions>,
+    /// When daemons and timers run, and how they are stopped.
+    #[serde(default)]
+    pub background: BackgroundOptions,
 }
 
 /// What a handler reacts to.
@@ -92,9 +95,10 @@ pub enum HandlerKind {
     Watching,
     /// Changes of an object, with progress and retries.
     Changing,
-    /// Background tasks.
-    #[serde(alias = "daemon", alias = "timer")]
-    Spawning,
+    /// Runs in the background, once per object, for as long as the object is there.
+    Daemon,
+    /// Runs in the background, again and again, for as long as the object is there.
+    Timer,
     /// In-memory indexes.
     Indexing,
     /// Admission requests.
@@ -153,6 +157,7 @@ impl Handler {
             concurrency: None,
             fallback: false,
             webhook: None,
+            background: BackgroundOptions::default(),
         }
     }
 
@@ -162,7 +167,9 @@ impl Handler {
             HandlerKind::Activity => "Activity",
             HandlerKind::Indexing => "Indexer",
             HandlerKind::Webhook => "Webhook",
-            HandlerKind::Watching | HandlerKind::Changing | HandlerKind::Spawning => "Handler",
+            HandlerKind::Daemon => "Daemon",
+            HandlerKind::Timer => "Timer",
+            HandlerKind::Watching | HandlerKind::Changing => "Handler",
         };
         format!("{noun} {}", crate::text::repr_str(&self.id))
     }

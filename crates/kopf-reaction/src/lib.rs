@@ -5,7 +5,8 @@
 //! engine carries the decisions out and feeds the answers back.
 //!
 //! Read in this order: [`Handler`] and its [`Selector`] and filters, [`Reason`], the stored
-//! [`HandlerState`], the [`Round`] of calls, and the [`Cycle`] that holds it all together.
+//! [`HandlerState`], the [`Round`] of calls, and the [`Cycle`] that holds it all together. Beside it, the [`Run`]
+//! of a daemon or a timer.
 
 mod resource;
 mod selector;
@@ -22,6 +23,7 @@ mod round;
 mod scene;
 mod cycle;
 mod subround;
+mod background;
 mod indexing;
 mod peering;
 mod admission;
@@ -31,6 +33,10 @@ mod text;
 
 pub use admission::{
     AdmissionReview, Refused, ReviewError, WebhookOptions, WebhookPlan, WebhookType, webhook_url, webhooks,
+};
+pub use background::{
+    BackgroundOptions, BackgroundPlan, BackgroundView, Due, Ending, InitialDelay, Moment, Run, RunPhase, RunSettings,
+    StopReasons, StopStep,
 };
 pub use backoff::{Backoff, Seconds};
 pub use cause::{Cause, Reason, detect};

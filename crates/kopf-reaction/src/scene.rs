@@ -40,6 +40,8 @@ pub struct HandlerSet {
     pub watching: Vec<Arc<Handler>>,
     pub changing: Vec<Arc<Handler>>,
     pub indexing: Vec<Arc<Handler>>,
+    /// Daemons and timers.
+    pub background: Vec<Arc<Handler>>,
     /// The change handlers without repetitions: whose progress can be on the objects.
     pub owned: Vec<Arc<Handler>>,
     /// The fields that handlers name: part of the essence wherever they are.
@@ -66,7 +68,8 @@ impl HandlerSet {
                 HandlerKind::Watching => set.watching.push(handler),
                 HandlerKind::Changing => set.changing.push(handler),
                 HandlerKind::Indexing => set.indexing.push(handler),
-                HandlerKind::Activity | HandlerKind::Spawning | HandlerKind::Webhook => {}
+                HandlerKind::Daemon | HandlerKind::Timer => set.background.push(handler),
+                HandlerKind::Activity | HandlerKind::Webhook => {}
             }
         }
         set.owned = deduplicated(set.changing.clone());
@@ -75,11 +78,11 @@ impl HandlerSet {
 
     /// There is nothing to be done with an object but to index it.
     pub fn only_indexes(&self) -> bool {
-        self.watching.is_empty() && self.changing.is_empty()
+        self.watching.is_empty() && self.changing.is_empty() && self.background.is_empty()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.watching.is_empty() && self.changing.is_empty() && self.indexing.is_empty()
+        self.only_indexes() && self.indexing.is_empty()
     }
 }
 

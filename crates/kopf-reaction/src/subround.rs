@@ -97,6 +97,8 @@ impl SubRound {
                     round.called(outcome, now, random);
                 }
             }
+            // Only whole cycles have daemons and timers.
+            Some(Reply::Background { .. }) => {}
         }
         if self.matching.is_none() {
             let declared = self.scene.declared_for(&self.handlers);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kopf_engine::BackgroundCall;
 use kopf_object::{Diff, ObjectReference};
 use kopf_reaction::{Activity, Handler};
 use serde_json::Value;
@@ -26,6 +27,8 @@ pub struct Call {
     change: Option<(Option<Value>, Option<Value>, Diff)>,
     /// Where sub-handlers are registered for the time of this call.
     scope: SubhandlerScope,
+    /// What only daemons and timers have.
+    background: Option<BackgroundCall>,
 }
 
 /// One call of a startup, cleanup or login handler.
@@ -67,8 +70,9 @@ impl Call {
         context: Context,
         change: Option<(Option<Value>, Option<Value>, Diff)>,
         scope: SubhandlerScope,
+        background: Option<BackgroundCall>,
     ) -> Self {
-        Self { invocation, context, change, scope }
+        Self { invocation, context, change, scope, background }
     }
 
     /// The object and what has happened to it.
@@ -95,6 +99,10 @@ impl Call {
     pub fn reject(&self, reason: impl std::fmt::Display) -> Error {
         let object = self.context.title();
         Error::permanent(format!("handler '{}' cannot be called for {object}: {reason}", self.invocation.id()))
+    }
+
+    pub(crate) fn background(&self) -> Option<&BackgroundCall> {
+        self.background.as_ref()
     }
 
     pub(crate) fn scope(&self) -> &SubhandlerScope {

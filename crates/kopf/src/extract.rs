@@ -8,6 +8,7 @@ mod meta;
 mod change;
 mod progress;
 mod state;
+mod background;
 
 use std::future::Future;
 
@@ -16,6 +17,7 @@ use serde_json::Value;
 
 use crate::{Call, Error, Result};
 
+pub use background::{Latest, Stopped};
 pub use change::{New, Old};
 pub use meta::Meta;
 pub use progress::{Retry, Runtime, Started};

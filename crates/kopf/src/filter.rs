@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kopf_reaction::{Filter, FilterQuestion, FilterSlot, Resource};
 use serde_json::Value;
@@ -48,6 +49,7 @@ pub type TextCallback = Arc<dyn Fn(Option<&str>) -> bool + Send + Sync>;
 #[doc(hidden)]
 pub type ValueCallback = Arc<dyn Fn(Option<&Value>) -> bool + Send + Sync>;
 pub(crate) type ContextCallback = Arc<dyn Fn(&Context) -> bool + Send + Sync>;
+pub(crate) type DelayCallback = Arc<dyn Fn(&Context) -> Duration + Send + Sync>;
 pub(crate) type ResourceCallback = Arc<dyn Fn(&Resource) -> bool + Send + Sync>;
 
 /// The callbacks of one handler.
@@ -61,6 +63,8 @@ pub(crate) struct Callbacks {
     /// All of them have to agree.
     pub(crate) when: Vec<ContextCallback>,
     pub(crate) resource: Option<ResourceCallback>,
+    /// Of daemons and timers.
+    pub(crate) initial_delay: Option<DelayCallback>,
 }
 
 impl Callbacks {

@@ -16,8 +16,9 @@ use kopf_engine::{
     WebhookCall, WebhookContext, WebhookReply,
 };
 use kopf_object::Body;
-use kopf_reaction::{CallError, FilterQuestion, Handler, HandlerState, Resource, StorageOperation};
+use kopf_reaction::{CallError, FilterQuestion, Handler, HandlerState, Resource, StopReasons, StorageOperation};
 use serde_json::Value;
+use tokio::sync::watch;
 use tracing::Instrument;
 
 use crate::call::{ActivityCall, Call, Invocation, OperatorParts};
@@ -90,6 +91,22 @@ impl Front for RustFront {
         Box::pin(call_object(Arc::clone(&self.operator), call, context))
     }
 
+    fn initial_delay(
+        &self,
+        context: Arc<CycleContext>,
+        handler: Arc<Handler>,
+    ) -> BoxFuture<'static, Result<f64, FrontFailure>> {
+        let operator = Arc::clone(&self.operator);
+        Box::pin(async move {
+            let context = Context::new(context);
+            let callback = operator.registry.get(handler.index).and_then(|entry| entry.callbacks.initial_delay.clone());
+            let subject = || format!("the initial delay of {} for {}", handler.title(), context.title());
+            let asked = || callback.map(|callback| callback(&context));
+            let delay = without_panic(asked, subject)?;
+            Ok(delay.ok_or_else(|| FrontFailure::new(format!("{} is not known", subject())))?.as_secs_f64())
+        })
+    }
+
     fn filter(
         &self,
         context: Arc<CycleContext>,
@@ -156,6 +173,7 @@ impl Front for RustFront {
                 timeout_seconds: None,
                 change,
                 children,
+                background: None,
             };
             WebhookReply { call: call_object(operator, call, context).await, warnings: warnings.texts() }
         })
@@ -211,6 +229,7 @@ impl Front for RustFront {
 async fn call_object(operator: Arc<OperatorParts>, call: HandlerCall, context: Context) -> CallReply {
     let patch = context.patch();
     let span = logging::span(&call.handler.id, Some(context.reference()));
+    let stops = call.background.as_ref().map(|background| background.stops.clone());
     let work = async move {
         let invocation = Invocation {
             retry: call.retry,
@@ -225,11 +244,18 @@ async fn call_object(operator: Arc<OperatorParts>, call: HandlerCall, context: C
             return Err(unknown(&invocation));
         };
         let scope = SubhandlerScope::new(call.children, operator);
-        let result = function(Arc::new(Call::new(invocation, context, call.change, scope.clone()))).await?;
+        let call = Call::new(invocation, context, call.change, scope.clone(), call.background);
+        let result = function(Arc::new(call)).await?;
         scope.execute(None).await?;
         Ok(result)
     };
-    reply(guarded(work, call.timeout_seconds).instrument(span).await, Some(&patch))
+    let guarded = guarded(work, call.timeout_seconds).instrument(span);
+    let ending = tokio::select! {
+        biased;
+        ending = guarded => ending,
+        () = cancelled(stops) => Ending::Cancelled,
+    };
+    reply(ending, Some(&patch))
 }
 
 /// Asks the callbacks of filters.
@@ -260,6 +286,18 @@ fn transformed(context: &Context, body: &Body) -> Result<Value, FrontFailure> {
 enum Ending {
     Returned(Result<Option<Value>>),
     TimedOut,
+    /// A daemon that did not exit by itself.
+    Cancelled,
+}
+
+/// Waits until a daemon or a timer has to be cancelled; other handlers never are.
+async fn cancelled(stops: Option<watch::Receiver<StopReasons>>) {
+    if let Some(mut stops) = stops
+        && stops.wait_for(|reasons| reasons.contains(StopReasons::DAEMON_CANCELLED)).await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 /// Runs users' code with limited time, and with panics as errors.
@@ -278,6 +316,7 @@ async fn guarded(work: impl Future<Output = Result<Option<Value>>>, timeout_seco
 fn reply(ending: Ending, patch: Option<&Patch>) -> CallReply {
     let (result, error) = match ending {
         Ending::TimedOut => (Err(CallError::TimedOut), None),
+        Ending::Cancelled => (Err(CallError::Abandoned), None),
         Ending::Returned(Ok(result)) => (Ok(result), None),
         Ending::Returned(Err(error)) => (Err(error.to_call_error()), Some(Arc::new(error) as FrontError)),
     };

@@ -60,10 +60,16 @@
 //! | [`Client`], [`State<T>`], [`Memo`] | the cluster, the application, the memory of the object |
 //! | [`Index<K, V>`] | what is known of all objects, by keys |
 //! | [`Children`] | sub-handlers |
+//! | [`Stopped`], [`Latest`] | of daemons and timers: the request to stop, the object as it is now |
 //!
 //! Own ones implement [`FromCall`]. What does not fit (such as a spec of another type) is a permanent
 //! error of the handler, which names the object and the field; a `Result<T>` of an extractor leaves it
 //! to the handler.
+//!
+//! # In the background
+//!
+//! [`daemon_of`] starts a function for each object, and stops it with the object; [`timer_of`] calls a function
+//! for each object again and again: `timer_of::<Memcached>().every(Duration::from_secs(60))`.
 //!
 //! # Errors
 //!
@@ -104,7 +110,7 @@ pub use std::process::ExitCode;
 
 pub use kopf_engine::{ClientCertificates, ConnectionInfo, OperatorError, ServerOptions, Settings};
 pub use kopf_object::{Body, Diff, DiffItem, DiffOp, FieldPath};
-pub use kopf_reaction::{ErrorsMode, EventType, Lifecycle, Reason, Resource, Selector};
+pub use kopf_reaction::{ErrorsMode, EventType, Lifecycle, Reason, Resource, Selector, StopReasons};
 pub use kube::Client;
 
 pub use call::{ActivityCall, AnyCall, Call, Invocation};
@@ -112,7 +118,9 @@ pub use children::Children;
 pub use context::Context;
 pub use error::{Error, Result};
 pub use events::Events;
-pub use extract::{FromCall, FromRef, Meta, New, Object, Old, Retry, Runtime, Spec, Started, State, Status};
+pub use extract::{
+    FromCall, FromRef, Latest, Meta, New, Object, Old, Retry, Runtime, Spec, Started, State, Status, Stopped,
+};
 pub use filter::{Presence, TextFilter, ValueFilter, absent, present};
 pub use handler::{Handler, IntoOutcome};
 pub use index::{Entries, Index, Indexer, IntoEntries};
@@ -121,9 +129,10 @@ pub use memo::Memo;
 pub use operator::{Operator, ProvideState, RunError, Stateful, Stateless};
 pub use patch::Patch;
 pub use register::{
-    DeclarationError, Exponential, Registration, Schedule, cleanup, convert, convert_of, create, create_of, delete,
-    delete_of, event, event_of, exponential, field, field_of, index, index_of, login, mutate, mutate_of, probe, resume,
-    resume_of, startup, subhandler, update, update_of, validate, validate_of,
+    DeclarationError, Exponential, Registration, Schedule, cleanup, convert, convert_of, create, create_of, daemon,
+    daemon_of, delete, delete_of, event, event_of, exponential, field, field_of, index, index_of, login, mutate,
+    mutate_of, probe, resume, resume_of, startup, subhandler, timer, timer_of, update, update_of, validate,
+    validate_of,
 };
 pub use review::{Review, Warnings};
 pub use selector::{Everything, IntoSelector};
@@ -131,7 +140,7 @@ pub use selector::{Everything, IntoSelector};
 /// The kinds of handlers, as types: what [`Registration`] is a declaration of.
 pub mod kinds {
     pub use crate::register::{
-        ChangeKind, Cleanup, Create, Delete, Event, Field, Indexing, Kind, Login, ObjectKind, Probe, Resume, Startup,
-        Subhandler, Update,
+        BackgroundKind, ChangeKind, Cleanup, Create, Daemon, Delete, Event, Field, Indexing, Kind, Login, ObjectKind,
+        Probe, Resume, Startup, Subhandler, Timer, Update,
     };
 }

@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use kopf_object::FieldPath;
-use kopf_reaction::{ErrorsMode, Filter, Handler, Seconds, WebhookOptions, WebhookType};
+use kopf_reaction::{ErrorsMode, Filter, Handler, InitialDelay, Seconds, WebhookOptions, WebhookType};
 
 use crate::Context;
 use crate::filter::{Callbacks, TextFilter, ValueFilter};
@@ -91,7 +91,7 @@ impl<K: Kind> Registration<K> {
 
     /// How long it may take, over all its tries. The last one is cancelled.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.declaration.timeout = Some(Seconds::new(timeout.as_secs_f64()));
+        self.declaration.timeout = Some(seconds(timeout));
         self
     }
 
@@ -287,6 +287,67 @@ impl Registration<Resume> {
         self.declaration.deleted = true;
         self
     }
+}
+
+/// Options of daemons and timers.
+impl<K: BackgroundKind> Registration<K> {
+    /// How long to wait before the first call.
+    pub fn initial_delay(mut self, delay: Duration) -> Self {
+        self.declaration.background.initial_delay = Some(InitialDelay::Seconds(seconds(delay)));
+        self.callbacks.initial_delay = None;
+        self
+    }
+
+    /// How long to wait before the first call, by the object.
+    pub fn initial_delay_by(mut self, delay: impl Fn(&Context) -> Duration + Send + Sync + 'static) -> Self {
+        self.declaration.background.initial_delay = Some(InitialDelay::Callback { callback: true });
+        self.callbacks.initial_delay = Some(std::sync::Arc::new(delay));
+        self
+    }
+}
+
+impl Registration<Timer> {
+    /// The pause from the end of a call to the start of the next one.
+    pub fn every(mut self, interval: Duration) -> Self {
+        self.declaration.background.interval = Some(seconds(interval));
+        self
+    }
+
+    /// The interval counts from the start of a call. Where that takes longer, the next point of the grid is waited for.
+    pub fn sharp(mut self) -> Self {
+        self.declaration.background.sharp = true;
+        self
+    }
+
+    /// Only objects that have not changed for so long. Without an interval: once after each change.
+    pub fn idle(mut self, idle: Duration) -> Self {
+        self.declaration.background.idle = Some(seconds(idle));
+        self
+    }
+}
+
+impl Registration<Daemon> {
+    /// How long it has to exit by [`Stopped`](crate::Stopped), before it is cancelled.
+    pub fn cancellation_backoff(mut self, backoff: Duration) -> Self {
+        self.declaration.background.cancellation_backoff = Some(seconds(backoff));
+        self
+    }
+
+    /// It is cancelled when it is to stop; and given up if it has not exited after so long.
+    pub fn cancellation_timeout(mut self, timeout: Duration) -> Self {
+        self.declaration.background.cancellation_timeout = Some(seconds(timeout));
+        self
+    }
+
+    /// How often the log tells that it still exits.
+    pub fn cancellation_polling(mut self, polling: Duration) -> Self {
+        self.declaration.background.cancellation_polling = Some(seconds(polling));
+        self
+    }
+}
+
+fn seconds(duration: Duration) -> Seconds {
+    Seconds::new(duration.as_secs_f64())
 }
 
 #[cfg(test)]

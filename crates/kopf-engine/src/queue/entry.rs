@@ -36,6 +36,8 @@ pub(super) struct Entry {
     pub stream: u64,
     /// It turned out to be not there any more while a worker had it.
     pub vanished: bool,
+    /// A daemon or a timer of it has ended, so that its newest body is to be looked at again.
+    pub nudged: bool,
 }
 
 /// Where an object is.
@@ -78,6 +80,15 @@ impl News {
 }
 
 impl Entry {
+    /// The body that something is pending with; or the newest one, if it is to be looked at again.
+    pub fn take_held(&mut self) -> Option<Body> {
+        let nudged = std::mem::take(&mut self.nudged);
+        let newest = || self.memory.as_ref()?.background.as_ref()?.newest();
+        let newest = if nudged { newest() } else { None };
+        let held = self.held.take();
+        newest.or(held)
+    }
+
     pub fn receive(&mut self, news: News, has_spies: bool) {
         if !has_spies {
             // The newest wins; but nothing comes after a deletion.

@@ -12,6 +12,7 @@ mod cluster;
 mod wire;
 
 mod asks;
+mod background;
 mod faults;
 mod handling;
 mod indexes;

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures::future::BoxFuture;
 use kopf_engine::{
-    ActivityCall, CallReply, Children, Configuration, CycleContext, Front, FrontFailure, HandlerCall, Level, Record,
-    Services, Settings, Sink, StorageContent, StorageQuestion,
+    ActivityCall, BackgroundCall, CallReply, Children, Configuration, CycleContext, Front, FrontFailure, HandlerCall,
+    Level, Record, Services, Settings, Sink, StorageContent, StorageQuestion,
 };
 use kopf_object::Body;
-use kopf_reaction::{CallError, FilterQuestion, Handler, HandlerState, Resource, StorageOperation};
+use kopf_reaction::{CallError, FilterQuestion, Handler, HandlerState, Resource, StopReasons, StorageOperation};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 
@@ -25,6 +25,8 @@ pub struct Call {
     pub old: Option<Value>,
     pub new: Option<Value>,
     pub children: Children,
+    /// What only daemons and timers have.
+    pub background: Option<BackgroundCall>,
 }
 
 impl Call {
@@ -85,6 +87,7 @@ pub struct Script {
     pub read_storage: Answering<Body, StorageContent>,
     pub write_storage: Answering<Vec<StorageOperation>, Option<Value>>,
     pub transform: Answering<Value, Value>,
+    pub initial_delay: Answering<Body, Result<f64, FrontFailure>>,
     bell: Arc<Notify>,
     seen: Arc<Mutex<Seen>>,
 }
@@ -115,6 +118,7 @@ impl Script {
             read_storage: Box::new(|_| StorageContent::default()),
             write_storage: Box::new(|_| None),
             transform: Box::new(|body| body),
+            initial_delay: Box::new(|_| Ok(0.0)),
             bell: Arc::new(Notify::new()),
             seen: Arc::default(),
         }
@@ -239,7 +243,7 @@ impl Front for Script {
         let (children, _) = Children::channel();
         let (retry, name) = (call.retry, String::new());
         let (reason, event, old, new) = (None, None, None, None);
-        let call = Call { id: id.clone(), name, reason, event, retry, body, old, new, children };
+        let call = Call { id: id.clone(), name, reason, event, retry, body, old, new, children, background: None };
         let behaviour = self.behaviours.get(&id).cloned();
         Box::pin(async move {
             match behaviour {
@@ -250,7 +254,7 @@ impl Front for Script {
     }
 
     fn call(&self, call: HandlerCall) -> BoxFuture<'static, CallReply> {
-        let HandlerCall { handler, context, retry, change, children, .. } = call;
+        let HandlerCall { handler, context, retry, change, children, background, .. } = call;
         let (old, new) = change.map(|(old, new, _)| (old, new)).unwrap_or_default();
         let id = handler.id.to_string();
         let call = Call {
@@ -263,17 +267,34 @@ impl Front for Script {
             old,
             new,
             children,
+            background: background.clone(),
         };
         let under_way = UnderWay::new(&self.seen, &self.bell, &id);
         self.record(|seen| seen.calls.push(call.clone()));
         let behaviour = self.behaviours.get(&id).cloned();
         Box::pin(async move {
             let _under_way = under_way;
-            match behaviour {
-                Some(behave) => to_reply(behave(call).await),
-                None => to_reply(done()),
+            tokio::select! {
+                biased;
+                () = cancelled(background) => to_reply(fail(CallError::Abandoned)),
+                reply = async {
+                    match behaviour {
+                        Some(behave) => behave(call).await,
+                        None => done(),
+                    }
+                } => to_reply(reply),
             }
         })
+    }
+
+    fn initial_delay(
+        &self,
+        context: Arc<CycleContext>,
+        handler: Arc<Handler>,
+    ) -> BoxFuture<'static, Result<f64, FrontFailure>> {
+        let answer = (self.initial_delay)(context.body.clone());
+        self.record(|seen| seen.asks.push(format!("delay {}", handler.id)));
+        Box::pin(async move { answer })
     }
 
     fn filter(
@@ -338,6 +359,15 @@ impl Front for Script {
 
     fn ready(&self) {
         self.record(|seen| seen.ready = true);
+    }
+}
+
+/// What is said to a daemon that does not exit by itself.
+async fn cancelled(background: Option<BackgroundCall>) {
+    let Some(mut background) = background else { return std::future::pending().await };
+    let is_cancelled = |reasons: &StopReasons| reasons.contains(StopReasons::DAEMON_CANCELLED);
+    if background.stops.wait_for(is_cancelled).await.is_err() {
+        std::future::pending().await
     }
 }
 

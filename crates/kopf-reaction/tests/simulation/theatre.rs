@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use kopf_reaction::{
-    Ask, CallError, CallOutcome, CallRequest, Conclusion, Cycle, CycleInput, EventType, Handler, HandlerKind,
-    HandlerSet, Note, ReactionSettings, Reply, Step, StorageOperation, SubStep,
+    Ask, BackgroundView, CallError, CallOutcome, CallRequest, Conclusion, Cycle, CycleInput, EventType, Handler,
+    HandlerKind, HandlerSet, Note, ReactionSettings, Reply, Step, StorageOperation, SubStep,
 };
 use serde_json::{Value, json};
 
@@ -102,6 +102,7 @@ impl Theatre {
             settings: Arc::clone(&self.settings),
             initial: self.initial,
             consistent: self.consistent,
+            background: BackgroundView::default(),
             verbose: true,
         };
         let mut cycle = Cycle::new(input).remembering(self.partly_handled.take());
@@ -199,6 +200,7 @@ impl Theatre {
                 let old = self.records.iter().find(|(id, _)| &**id == "essence").map(|(_, essence)| essence.clone());
                 Reply::Storage { old, new: Some(json!({"spec": body.spec()})), records: self.records.clone() }
             }
+            Ask::Background(_) => unreachable!("there are no daemons on this stage"),
         }
     }
 

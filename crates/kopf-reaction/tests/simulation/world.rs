@@ -6,8 +6,9 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use kopf_object::{Body, FieldPath};
 use kopf_reaction::{
-    Ask, CallError, CallOutcome, CallRequest, Conclusion, Cycle, CycleInput, DiffBaseStorage, EventType, Handler,
-    HandlerKind, HandlerSet, ReactionSettings, Reason, Reply, Round, Scene, Step, StorageOperation, SubStep,
+    Ask, BackgroundView, CallError, CallOutcome, CallRequest, Conclusion, Cycle, CycleInput, DiffBaseStorage,
+    EventType, Handler, HandlerKind, HandlerSet, ReactionSettings, Reason, Reply, Round, Scene, Step, StorageOperation,
+    SubStep,
 };
 use serde_json::{Value, json};
 
@@ -287,6 +288,7 @@ impl World {
             settings: Arc::clone(&self.settings),
             initial: self.operator.listed && !self.operator.fully_handled,
             consistent,
+            background: BackgroundView::default(),
             verbose: false,
         };
         Cycle::new(input).remembering(self.operator.partly_handled.clone())
@@ -480,6 +482,7 @@ impl World {
                 Reply::Storage { old: self.database.essence.clone(), new, records }
             }
             Ask::Call(_) => unreachable!("calls are answered elsewhere"),
+            Ask::Background(_) => unreachable!("there are no daemons in this world"),
         }
     }
 

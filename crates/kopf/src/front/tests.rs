@@ -80,6 +80,7 @@ fn handler_call(
         timeout_seconds: None,
         change: (handler.kind != kopf_reaction::HandlerKind::Watching).then_some(change),
         children,
+        background: None,
     };
     (call, requests)
 }

@@ -22,6 +22,9 @@ pub trait Kind: sealed::Sealed + 'static {
 /// Kinds of handlers of objects.
 pub trait ObjectKind: Kind<Call = Call> {}
 
+/// Kinds of handlers which run in the background.
+pub trait BackgroundKind: ObjectKind {}
+
 /// Kinds of handlers which compare the states before and after.
 pub trait ChangeKind: ObjectKind {}
 
@@ -77,6 +80,10 @@ kinds! {
     Convert: Call as Object;
     /// Parts of another handler.
     Subhandler: Call as Object;
+    /// What runs in the background for as long as the object is there.
+    Daemon: Call as Object;
+    /// What runs again and again for as long as the object is there.
+    Timer: Call as Object;
 }
 
 impl ObjectKind for Event {}
@@ -92,6 +99,10 @@ impl ObjectKind for Convert {}
 impl ObjectKind for Subhandler {}
 impl WebhookKind for Validate {}
 impl WebhookKind for Mutate {}
+impl ObjectKind for Daemon {}
+impl ObjectKind for Timer {}
+impl BackgroundKind for Daemon {}
+impl BackgroundKind for Timer {}
 impl ChangeKind for Update {}
 impl ChangeKind for Field {}
 impl ChangeKind for Subhandler {}
@@ -174,6 +185,12 @@ starters! {
     resume, resume_of(): Resume, Changing, |handler| handler.initial = true;
     /// Objects of which a field has changed, has appeared (also with the object), or is gone.
     field, field_of(path): Field, Changing, |handler| handler.field_needs_change = true;
+    /// A function that runs in the background for as long as the object is there, and matches the filters.
+    /// It takes [`Stopped`](crate::Stopped) to know when to exit; the object is held until it has.
+    daemon, daemon_of(): Daemon, Daemon, |handler| handler.requires_finalizer = true;
+    /// A function that is called again and again for as long as the object is there, and matches the filters:
+    /// see [`every`](Registration::every) and [`idle`](Registration::idle). With neither of them, it is called once.
+    timer, timer_of(): Timer, Timer, |handler| handler.requires_finalizer = true;
 }
 
 /// Objects of one version that should have another one: the function returns the whole new object, or changes

@@ -1,0 +1,456 @@
+//! Daemons and timers: started and stopped by the cycles of their objects, called by the schedule.
+//!
+//! What waits is an entry in the [`Schedule`] and a small machine in the [`Companion`] of its object: no task,
+//! nothing on the side of the front. Only what is being called has a task. When a run ends, its object gets a turn,
+//! in which the cycle decides anew: whether to start it again, whether to release the object.
+
+mod bodies;
+mod companion;
+mod rounds;
+mod schedule;
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use kopf_object::Body;
+use kopf_reaction::{
+    BackgroundPlan, BackgroundView, Handler, HandlerKind, HandlerSet, Moment, RunSettings, Scene, StopReasons,
+};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::Instant;
+
+use crate::invoke::CycleContext;
+use crate::queue::Queue;
+use crate::react::{OBJECTS, Reactor};
+use crate::{Clock, Level, Log, Settings};
+use companion::{Calling, Companion, Companions, Effects, KindInBackground, Means, declared_delay};
+use schedule::{Entry, Schedule};
+
+pub use bodies::LiveBody;
+
+const TARGET: &str = "kopf.engine.background";
+
+/// Timers that are called at the same time; others that are due wait for them.
+const TIMERS_AT_ONCE: usize = 4096;
+
+/// The daemons and timers of one operator. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Background {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    clock: Clock,
+    log: Log,
+    /// The beginning of the time of the schedule.
+    origin: Instant,
+    settings: RunSettings,
+    /// What carries calls out, and whom to tell; set once when everything is there.
+    surroundings: OnceLock<(Weak<Reactor>, Queue)>,
+    schedule: Mutex<Schedule>,
+    /// The first entry of the schedule has changed.
+    rescheduled: Notify,
+    companions: Mutex<Companions>,
+    kinds: Mutex<HashMap<u64, Weak<KindInBackground>>>,
+    /// One per timer that is called.
+    seats: Arc<Semaphore>,
+    /// Timers that are due, but have no seat.
+    backlog: Mutex<VecDeque<Entry>>,
+    /// How many calls were made.
+    calls: AtomicU64,
+    paused: AtomicBool,
+    /// The operator stops: nothing is started any more.
+    closing: AtomicBool,
+    /// A run has ended, or was given up.
+    ended: Notify,
+    /// Whether the calls must be dropped at once, wherever they are.
+    killed: watch::Sender<bool>,
+}
+
+/// The daemons and timers of one object, as its memory holds them. When it is dropped, they are stopped.
+pub(crate) struct BackgroundOfObject {
+    background: Background,
+    companion: Arc<Companion>,
+}
+
+impl Background {
+    pub fn new(settings: &Settings, clock: Clock, log: Log) -> Self {
+        let settings = RunSettings {
+            default_backoff: settings.execution.default_backoff,
+            cancellation_polling: settings.background.cancellation_polling.clone(),
+            instant_exit: settings.background.instant_exit(),
+            verbose: log.enabled(Level::Debug, OBJECTS),
+        };
+        let (killed, _) = watch::channel(false);
+        let inner = Inner {
+            origin: clock.instant(),
+            clock,
+            log,
+            settings,
+            surroundings: OnceLock::new(),
+            schedule: Mutex::default(),
+            rescheduled: Notify::new(),
+            companions: Mutex::default(),
+            kinds: Mutex::default(),
+            seats: Arc::new(Semaphore::new(TIMERS_AT_ONCE)),
+            backlog: Mutex::default(),
+            calls: AtomicU64::new(0),
+            paused: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            ended: Notify::new(),
+            killed,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// What carries the calls out, and who decides when they are over.
+    pub fn attach(&self, reactor: &Arc<Reactor>, queue: &Queue) {
+        // Attached once per operator; a second time changes nothing.
+        let _ = self.inner.surroundings.set((Arc::downgrade(reactor), queue.clone()));
+    }
+
+    /// Keeps the time, for as long as the operator runs.
+    pub async fn run(self) {
+        let inner = &self.inner;
+        loop {
+            let next = lock(&inner.schedule).next();
+            tokio::select! {
+                biased;
+                () = inner.rescheduled.notified() => continue,
+                () = self.sleep_until(next) => {}
+            }
+            self.fire_due();
+            self.clean_up();
+        }
+    }
+
+    async fn sleep_until(&self, tick: Option<Duration>) {
+        match tick {
+            Some(tick) => self.inner.clock.sleep_until(self.inner.origin + tick).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn fire_due(&self) {
+        let now = self.now().tick;
+        loop {
+            let Some(entry) = lock(&self.inner.schedule).pop_due(now) else { break };
+            let Some(companion) = entry.companion.upgrade() else { continue };
+            match companion.is_for_timer(entry.run) {
+                None => lock(&self.inner.schedule).dropped_void(),
+                Some(false) => self.fire(&companion, entry.run, None),
+                Some(true) => match Arc::clone(&self.inner.seats).try_acquire_owned() {
+                    Ok(seat) => self.fire(&companion, entry.run, Some(seat)),
+                    Err(_) => self.put_off(entry),
+                },
+            }
+        }
+    }
+
+    fn put_off(&self, entry: Entry) {
+        let mut backlog = lock(&self.inner.backlog);
+        if backlog.is_empty() {
+            let text = format!("{TIMERS_AT_ONCE} timers are running already; others that are due wait for them.");
+            self.inner.log.emit(Level::Warning, TARGET, text);
+        }
+        backlog.push_back(entry);
+    }
+
+    /// A seat is free: whoever waits for it, gets it.
+    fn pass_on(&self, seat: Option<OwnedSemaphorePermit>) {
+        let Some(mut seat) = seat else { return };
+        loop {
+            let Some(entry) = lock(&self.inner.backlog).pop_front() else { return };
+            let Some(companion) = entry.companion.upgrade() else { continue };
+            match self.fire_with(&companion, entry.run, Some(seat)) {
+                Some(unused) => seat = unused,
+                None => return,
+            }
+        }
+    }
+
+    fn fire(&self, companion: &Arc<Companion>, run: u32, seat: Option<OwnedSemaphorePermit>) {
+        // A seat that was not used is free again as soon as it is dropped.
+        drop(self.fire_with(companion, run, seat));
+    }
+
+    /// Gives the seat back if nothing is called.
+    fn fire_with(
+        &self,
+        companion: &Arc<Companion>,
+        run: u32,
+        seat: Option<OwnedSemaphorePermit>,
+    ) -> Option<OwnedSemaphorePermit> {
+        let mut effects = self.with_means(|means| companion.fire(run, means));
+        let Some(calling) = effects.call.take() else {
+            self.carry_out_effects(companion, effects);
+            return seat;
+        };
+        self.carry_out_effects(companion, effects);
+        self.spawn(companion, calling, seat);
+        None
+    }
+
+    fn spawn(&self, companion: &Arc<Companion>, calling: Calling, seat: Option<OwnedSemaphorePermit>) {
+        let Some((reactor, _)) = self.inner.surroundings.get() else { return };
+        let Some(reactor) = reactor.upgrade() else { return };
+        let (background, companion) = (self.clone(), Arc::clone(companion));
+        let mut killed = self.inner.killed.subscribe();
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                _ = killed.wait_for(|killed| *killed) => {}
+                () = background.round(&reactor, &companion, calling) => {}
+            }
+            background.pass_on(seat);
+        });
+    }
+
+    /// Drops void entries, if there are too many of them.
+    fn clean_up(&self) {
+        let Some(mut entries) = lock(&self.inner.schedule).take_littered() else { return };
+        entries.retain(|entry| {
+            entry.companion.upgrade().is_some_and(|companion| companion.is_for_timer(entry.run).is_some())
+        });
+        lock(&self.inner.schedule).refill(entries);
+    }
+
+    /// Does what a change in a companion asks for. Nothing is locked meanwhile.
+    fn carry_out_effects(&self, companion: &Arc<Companion>, effects: Effects) {
+        let Effects { schedule: planned, voided, call, nudge, ended, notes } = effects;
+        debug_assert!(call.is_none(), "calls are made by the schedule");
+        if !planned.is_empty() || voided > 0 {
+            let mut schedule = lock(&self.inner.schedule);
+            (0..voided).for_each(|_| schedule.void());
+            let mut is_first = false;
+            for (at, run) in planned {
+                is_first |= schedule.add(Entry { at, companion: Arc::downgrade(companion), run });
+            }
+            drop(schedule);
+            if is_first {
+                self.inner.rescheduled.notify_one();
+            }
+        }
+        if !notes.is_empty()
+            && let Some(reactor) = self.inner.surroundings.get().and_then(|(reactor, _)| reactor.upgrade())
+            && let Ok(body) = Body::parse(companion.raw())
+        {
+            reactor.write_notes(&Arc::new(body.reference()), notes, None);
+        }
+        if ended {
+            self.inner.ended.notify_waiters();
+        }
+        if nudge && let Some((_, queue)) = self.inner.surroundings.get() {
+            queue.nudge(companion.kind.key, &companion.uid);
+        }
+    }
+
+    fn next_call(&self) -> u64 {
+        self.inner.calls.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn now(&self) -> Moment {
+        let tick = self.inner.clock.instant().saturating_duration_since(self.inner.origin);
+        Moment { wall: self.inner.clock.now(), tick }
+    }
+
+    fn with_means<T>(&self, work: impl FnOnce(Means<'_>) -> T) -> T {
+        let random = || self.inner.clock.jitter(1.0);
+        work(Means { now: self.now(), settings: &self.inner.settings, random: &random })
+    }
+
+    /// What is there of the daemons and timers of an object.
+    pub fn view(&self, of_object: Option<&BackgroundOfObject>) -> BackgroundView {
+        let paused = self.is_paused();
+        match of_object {
+            Some(of_object) => of_object.companion.view(paused),
+            None => BackgroundView { paused, ..BackgroundView::default() },
+        }
+    }
+
+    /// Starts and stops what a cycle has decided on; gives how many runs hold the object now.
+    pub async fn carry_out(
+        &self,
+        reactor: &Reactor,
+        key: u64,
+        context: &Arc<CycleContext>,
+        of_object: &mut Option<BackgroundOfObject>,
+        plan: BackgroundPlan,
+    ) -> usize {
+        if (plan.know || !plan.start.is_empty()) && of_object.is_none() {
+            let essence = context.scene.get().map_or(0, |scene| fingerprint(scene));
+            *of_object = Some(self.accompany(key, context, essence));
+        }
+        let Some(BackgroundOfObject { companion, .. }) = of_object.as_ref() else { return 0 };
+        for (id, reason) in plan.stop {
+            let effects = self.with_means(|means| companion.stop(Some(&id), reason, means));
+            // The cycle itself gets to know what has ended.
+            self.carry_out_effects(companion, Effects { nudge: false, ..effects });
+        }
+        for handler in plan.start {
+            let delay = match declared_delay(&handler) {
+                Some(delay) => delay,
+                None => self.ask_delay(reactor, context, &handler).await,
+            };
+            if self.is_paused() {
+                break;
+            }
+            let effects = self.with_means(|means| companion.start(&handler, delay, means));
+            self.carry_out_effects(companion, effects);
+        }
+        if self.is_paused() {
+            // The pause has come in between, and may have missed what was just started.
+            let effects = self.with_means(|means| companion.stop(None, self.why_paused(), means));
+            self.carry_out_effects(companion, Effects { nudge: false, ..effects });
+        }
+        companion.holding()
+    }
+
+    async fn ask_delay(&self, reactor: &Reactor, context: &Arc<CycleContext>, handler: &Arc<Handler>) -> f64 {
+        match reactor.front.initial_delay(Arc::clone(context), Arc::clone(handler)).await {
+            Ok(delay) => delay,
+            Err(failure) => {
+                let delay = self.inner.settings.default_backoff;
+                let reference = Arc::new(context.body.reference());
+                let title = handler.title();
+                let message = &failure.message;
+                let text = format!("The initial delay of {title} cannot be told, it is {delay} seconds: {message}");
+                reactor.fail(&reference, text, failure.error);
+                delay
+            }
+        }
+    }
+
+    fn accompany(&self, key: u64, context: &Arc<CycleContext>, essence: u64) -> BackgroundOfObject {
+        let kind = self.kind(key, context);
+        let (uid, memory) = (Arc::clone(&context.uid), Arc::clone(&context.memory));
+        let now = self.now();
+        let make = |place| Companion::new(kind, uid, memory, place, &context.body, essence, now);
+        let companion = lock(&self.inner.companions).add(make);
+        BackgroundOfObject { background: self.clone(), companion }
+    }
+
+    fn kind(&self, key: u64, context: &CycleContext) -> Arc<KindInBackground> {
+        let mut kinds = lock(&self.inner.kinds);
+        let known = kinds.get(&key).and_then(Weak::upgrade);
+        if let Some(kind) = known.filter(|kind| Arc::ptr_eq(&kind.resource, &context.resource)) {
+            return kind;
+        }
+        let resource = Arc::clone(&context.resource);
+        let kind = Arc::new(KindInBackground { key, resource, dictionaries: Default::default() });
+        kinds.retain(|_, kind| kind.strong_count() > 0);
+        kinds.insert(key, Arc::downgrade(&kind));
+        kind
+    }
+
+    fn is_paused(&self) -> bool {
+        self.inner.paused.load(Ordering::Acquire) || self.inner.closing.load(Ordering::Acquire)
+    }
+
+    fn why_paused(&self) -> StopReasons {
+        let exiting = self.inner.closing.load(Ordering::Acquire);
+        if exiting { StopReasons::OPERATOR_EXITING } else { StopReasons::OPERATOR_PAUSING }
+    }
+
+    /// Stops everything while the operator pauses, and starts it again afterwards.
+    pub async fn follow(self, mut paused: watch::Receiver<bool>) {
+        loop {
+            let must_pause = *paused.borrow_and_update();
+            self.set_paused(must_pause);
+            if paused.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn set_paused(&self, paused: bool) {
+        if self.inner.paused.swap(paused, Ordering::AcqRel) == paused {
+            return;
+        }
+        let companions = lock(&self.inner.companions).all();
+        for companion in companions {
+            if paused {
+                let effects = self.with_means(|means| companion.stop(None, StopReasons::OPERATOR_PAUSING, means));
+                self.carry_out_effects(&companion, effects);
+            } else if let Some((_, queue)) = self.inner.surroundings.get() {
+                queue.nudge(companion.kind.key, &companion.uid);
+            }
+        }
+    }
+
+    /// Stops everything, and waits until it has ended or was given up.
+    pub async fn exit(&self) {
+        self.inner.closing.store(true, Ordering::Release);
+        let companions = lock(&self.inner.companions).all();
+        for companion in &companions {
+            let effects = self.with_means(|means| companion.stop(None, StopReasons::OPERATOR_EXITING, means));
+            self.carry_out_effects(companion, effects);
+        }
+        loop {
+            let ended = self.inner.ended.notified();
+            tokio::pin!(ended);
+            // Before looking, so that nothing that ends meanwhile is missed.
+            ended.as_mut().enable();
+            if companions.iter().all(|companion| companion.holding() == 0) {
+                break;
+            }
+            ended.await;
+        }
+    }
+
+    /// Drops all calls, wherever they are.
+    pub fn kill(&self) {
+        self.inner.closing.store(true, Ordering::Release);
+        self.inner.killed.send_replace(true);
+    }
+}
+
+impl BackgroundOfObject {
+    /// The newest body is at least this one.
+    pub fn see(&self, body: &Body) {
+        self.companion.see(body);
+    }
+
+    /// Notices whether something has changed that matters to timers which wait for idling.
+    pub fn notice(&self, handlers: &HandlerSet, scene: &Scene) {
+        let waits_for_idling =
+            |handler: &Arc<Handler>| handler.kind == HandlerKind::Timer && handler.background.idle.is_some();
+        if handlers.background.iter().any(waits_for_idling) {
+            let essence = fingerprint(scene);
+            let effects = self.background.with_means(|means| self.companion.notice(essence, means));
+            self.background.carry_out_effects(&self.companion, effects);
+        }
+    }
+
+    /// The newest body, to decide anew.
+    pub fn newest(&self) -> Option<Body> {
+        Body::parse(self.companion.raw()).ok()
+    }
+}
+
+impl Drop for BackgroundOfObject {
+    fn drop(&mut self) {
+        lock(&self.background.inner.companions).remove(self.companion.place);
+        let exiting = self.background.inner.closing.load(Ordering::Acquire);
+        let reason = if exiting { StopReasons::OPERATOR_EXITING } else { StopReasons::RESOURCE_DELETED };
+        let forget = |means: Means<'_>| self.companion.forget(reason, means);
+        let effects = self.background.with_means(forget);
+        self.background.carry_out_effects(&self.companion, effects);
+    }
+}
+
+/// A number that differs if the essence does.
+fn fingerprint(scene: &Scene) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    scene.new.as_ref().map(ToString::to_string).hash(&mut hasher);
+    hasher.finish()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while holding a lock; and if it did, the content is still what it was.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

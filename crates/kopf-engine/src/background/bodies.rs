@@ -1,0 +1,213 @@
+//! The newest state of an object for its daemons and timers.
+//!
+//! While nothing of the object is called, it is kept packed: most objects of a kind look much alike, so that one of
+//! them serves as the dictionary for all others, and a few hundred bytes are left. While something is called,
+//! it is kept as it is, and can be looked at from anywhere.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use kopf_object::Body;
+
+use crate::memory::version_number;
+
+/// The newest state of an object, for as long as its daemon or timer is called.
+#[derive(Debug)]
+pub struct LiveBody {
+    newest: RwLock<(u64, Arc<[u8]>)>,
+}
+
+impl LiveBody {
+    pub(super) fn new(raw: Arc<[u8]>) -> Self {
+        Self { newest: RwLock::new((0, raw)) }
+    }
+
+    pub(super) fn replace(&self, raw: Arc<[u8]>) {
+        let mut newest = self.newest.write().unwrap_or_else(PoisonError::into_inner);
+        *newest = (newest.0 + 1, raw);
+    }
+
+    /// The JSON text and its number, if it is newer than the one with that number.
+    pub fn newer_than(&self, seen: Option<u64>) -> Option<(u64, Arc<[u8]>)> {
+        let newest = self.newest.read().unwrap_or_else(PoisonError::into_inner);
+        (seen != Some(newest.0)).then(|| (newest.0, Arc::clone(&newest.1)))
+    }
+
+    /// The object as it is now.
+    pub fn body(&self) -> Result<Body, serde_json::Error> {
+        let raw = Arc::clone(&self.newest.read().unwrap_or_else(PoisonError::into_inner).1);
+        Body::parse(raw)
+    }
+}
+
+/// The newest state of an object, for as long as it is needed.
+pub(super) struct Newest {
+    version: Option<u64>,
+    form: Form,
+}
+
+enum Form {
+    /// Nothing is called.
+    Packed(Box<Packed>),
+    /// Something is called, so many times at once.
+    Live { body: Arc<LiveBody>, users: u32 },
+}
+
+struct Packed {
+    dictionary: Arc<[u8]>,
+    length: usize,
+    content: Box<[u8]>,
+}
+
+impl Newest {
+    pub fn new(body: &Body, dictionaries: &Dictionaries) -> Self {
+        let form = Form::Packed(Box::new(Packed::new(body.raw(), dictionaries)));
+        Self { version: version_number(body.resource_version()), form }
+    }
+
+    /// Remembers the body, unless it is older than what is known.
+    pub fn see(&mut self, body: &Body, dictionaries: &Dictionaries) {
+        let version = version_number(body.resource_version());
+        if matches!((self.version, version), (Some(known), Some(version)) if version <= known) {
+            return;
+        }
+        self.version = version;
+        match &mut self.form {
+            Form::Packed(packed) => **packed = Packed::new(body.raw(), dictionaries),
+            Form::Live { body: live, .. } => live.replace(Arc::clone(body.raw())),
+        }
+    }
+
+    /// The JSON text as it is now.
+    pub fn raw(&self) -> Arc<[u8]> {
+        match &self.form {
+            Form::Packed(packed) => packed.unpack().into(),
+            Form::Live { body, .. } => body.newer_than(None).map_or_else(|| Arc::from([]), |(_, raw)| raw),
+        }
+    }
+
+    /// To be looked at for as long as a call lasts; then comes [`Newest::release`].
+    pub fn borrow(&mut self) -> Arc<LiveBody> {
+        if let Form::Live { body, users } = &mut self.form {
+            *users += 1;
+            return Arc::clone(body);
+        }
+        let body = Arc::new(LiveBody::new(self.raw()));
+        self.form = Form::Live { body: Arc::clone(&body), users: 1 };
+        body
+    }
+
+    pub fn release(&mut self, dictionaries: &Dictionaries) {
+        let Form::Live { users, .. } = &mut self.form else { return };
+        *users -= 1;
+        if *users == 0 {
+            let packed = Packed::new(&self.raw(), dictionaries);
+            self.form = Form::Packed(Box::new(packed));
+        }
+    }
+}
+
+impl Packed {
+    fn new(raw: &[u8], dictionaries: &Dictionaries) -> Self {
+        let dictionary = dictionaries.current(raw);
+        let content = lz4_flex::block::compress_with_dict(raw, &dictionary).into_boxed_slice();
+        dictionaries.learn(raw, content.len());
+        Self { dictionary, length: raw.len(), content }
+    }
+
+    fn unpack(&self) -> Vec<u8> {
+        // It was packed by ourselves, and was in memory ever since: it can be unpacked.
+        lz4_flex::block::decompress_with_dict(&self.content, self.length, &self.dictionary).unwrap_or_default()
+    }
+}
+
+/// The dictionary of one kind: its first object. If it is of little use, then another object, but ever more rarely.
+#[derive(Default)]
+pub(super) struct Dictionaries {
+    state: Mutex<Dictionary>,
+}
+
+#[derive(Default)]
+struct Dictionary {
+    current: Option<Arc<[u8]>>,
+    /// How often it was of little use.
+    misses: u32,
+}
+
+impl Dictionaries {
+    fn current(&self, raw: &[u8]) -> Arc<[u8]> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(state.current.get_or_insert_with(|| sample(raw)))
+    }
+
+    fn learn(&self, raw: &[u8], packed_length: usize) {
+        if packed_length * WORTH_IT <= raw.len() {
+            return;
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.misses = state.misses.saturating_add(1);
+        if state.misses.is_power_of_two() {
+            state.current = Some(sample(raw));
+        }
+    }
+}
+
+fn sample(raw: &[u8]) -> Arc<[u8]> {
+    raw[..raw.len().min(DICTIONARY_AT_MOST)].into()
+}
+
+/// How many times smaller an object should become.
+const WORTH_IT: usize = 3;
+
+/// How far the packing looks back.
+const DICTIONARY_AT_MOST: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn body(number: u64) -> Body {
+        Body::from_value(json!({
+            "apiVersion": "kopf.dev/v1", "kind": "KopfExample",
+            "metadata": {
+                "name": format!("object-{number}"), "namespace": "default", "resourceVersion": number.to_string(),
+                "uid": format!("00000000-0000-4000-8000-{number:012}"), "creationTimestamp": "2030-01-01T00:00:00Z",
+                "annotations": {"kopf.zalando.org/last-handled-configuration": "{\"spec\":{\"field\":\"value\"}}\n"},
+                "finalizers": ["kopf.zalando.org/KopfFinalizerMarker"],
+                "managedFields": [{"apiVersion": "kopf.dev/v1", "fieldsType": "FieldsV1", "fieldsV1": {
+                    "f:metadata": {"f:annotations": {".": {}, "f:kopf.zalando.org/last-handled-configuration": {}}}},
+                    "manager": "python", "operation": "Update", "time": "2030-01-01T00:00:00Z"}],
+            },
+            "spec": {"field": format!("value-{number}")},
+        }))
+    }
+
+    #[test]
+    fn objects_that_look_alike_take_little_room() {
+        let dictionaries = Dictionaries::default();
+        let bodies: Vec<Newest> = (1..200).map(|number| Newest::new(&body(number), &dictionaries)).collect();
+        for (number, newest) in (1..200).zip(&bodies) {
+            assert_eq!(&*newest.raw(), &**body(number).raw());
+        }
+        let Form::Packed(packed) = &bodies[150].form else { panic!("it is packed") };
+        assert!(packed.content.len() < 200, "{} of {}", packed.content.len(), packed.length);
+    }
+
+    #[test]
+    fn what_is_called_sees_the_newest() {
+        let dictionaries = Dictionaries::default();
+        let mut newest = Newest::new(&body(1), &dictionaries);
+        let (live, again) = (newest.borrow(), newest.borrow());
+        let (seen, raw) = live.newer_than(None).unwrap();
+        assert_eq!(&*raw, &**body(1).raw());
+        assert_eq!(live.newer_than(Some(seen)), None);
+        newest.see(&body(3), &dictionaries);
+        newest.see(&body(2), &dictionaries);
+        assert_eq!(&*again.newer_than(Some(seen)).unwrap().1, &**body(3).raw());
+        newest.release(&dictionaries);
+        newest.release(&dictionaries);
+        assert!(matches!(newest.form, Form::Packed(_)));
+        assert_eq!(&*newest.raw(), &**body(3).raw());
+        assert_eq!(live.body().unwrap().name(), Some("object-3"));
+    }
+}

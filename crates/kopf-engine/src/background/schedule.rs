@@ -1,0 +1,96 @@
+//! When something is due: one heap for all daemons and timers of the operator, a few words per entry.
+//!
+//! Whoever is put off gets a new entry under a new number; the old one is void, and is dropped when its time comes,
+//! or earlier if too many of them have gathered.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Weak;
+use std::time::Duration;
+
+use super::companion::Companion;
+
+/// Void entries that are not worth a clean-up.
+const VOID_AT_LEAST: usize = 1024;
+
+/// The heap.
+#[derive(Default)]
+pub(super) struct Schedule {
+    entries: BinaryHeap<Reverse<Entry>>,
+    /// How many of them are void, as far as it is known.
+    void: usize,
+}
+
+/// One thing to come back to.
+pub(super) struct Entry {
+    /// Since the beginning of the operator.
+    pub at: Duration,
+    /// Entries of objects that are forgotten lead to nowhere.
+    pub companion: Weak<Companion>,
+    /// Which run of the object.
+    pub run: u32,
+}
+
+impl Schedule {
+    /// Gives whether it comes before all others.
+    pub fn add(&mut self, entry: Entry) -> bool {
+        let is_first = self.next().is_none_or(|next| entry.at < next);
+        self.entries.push(Reverse(entry));
+        is_first
+    }
+
+    /// One of the entries will not be needed.
+    pub fn void(&mut self) {
+        self.void += 1;
+    }
+
+    /// When the next one is due.
+    pub fn next(&self) -> Option<Duration> {
+        self.entries.peek().map(|Reverse(entry)| entry.at)
+    }
+
+    pub fn pop_due(&mut self, now: Duration) -> Option<Entry> {
+        if self.next()? > now {
+            return None;
+        }
+        self.entries.pop().map(|Reverse(entry)| entry)
+    }
+
+    /// An entry that was taken out had been void.
+    pub fn dropped_void(&mut self) {
+        self.void = self.void.saturating_sub(1);
+    }
+
+    /// All the entries, if more than half of them are void; to be given back by [`Schedule::refill`].
+    pub fn take_littered(&mut self) -> Option<Vec<Entry>> {
+        if self.void < VOID_AT_LEAST || self.void * 2 < self.entries.len() {
+            return None;
+        }
+        self.void = 0;
+        Some(std::mem::take(&mut self.entries).into_iter().map(|Reverse(entry)| entry).collect())
+    }
+
+    pub fn refill(&mut self, kept: Vec<Entry>) {
+        self.entries.extend(kept.into_iter().map(Reverse));
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.at.cmp(&other.at)
+    }
+}

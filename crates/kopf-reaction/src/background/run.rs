@@ -1,0 +1,316 @@
+//! One run of one background handler on one object: a daemon from its start to its end, or a timer with all its ticks.
+//!
+//! A machine without I/O, and small: there is one for each timer of each object, and most of them wait.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::stopping::{StopStep, Stopping};
+use super::{RunPhase, StopReasons};
+use crate::outcome::{Defaults, exhausted, settle};
+use crate::{
+    Backoff, CallError, CallOutcome, CallRequest, ErrorsMode, Handler, HandlerKind, HandlerState, Note, Seconds,
+};
+
+/// A moment by both clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// The time of the day, for what the functions get to see.
+    pub wall: Timestamp,
+    /// The monotonic time since some beginning, for the schedule.
+    pub tick: Duration,
+}
+
+/// The settings of the operator that matter for runs.
+#[derive(Clone, Debug)]
+pub struct RunSettings {
+    /// Seconds after an arbitrary error, where the handler does not say.
+    pub default_backoff: f64,
+    /// Between the looks at a run that still exits, where the handler does not say.
+    pub cancellation_polling: Seconds,
+    /// How long an instant takes.
+    pub instant_exit: Duration,
+    /// Whether notes for debugging are wanted.
+    pub verbose: bool,
+}
+
+/// The machine.
+#[derive(Clone, Debug)]
+pub struct Run {
+    handler: Arc<Handler>,
+    stage: Stage,
+    /// The tries of now; None before the first one, and after the last one.
+    tries: Option<Tries>,
+    /// Only while it is called: what waits ends at once.
+    stopping: Option<Box<Stopping>>,
+}
+
+/// How often it was tried since when.
+#[derive(Clone, Copy, Debug)]
+struct Tries {
+    started: Timestamp,
+    retries: u32,
+}
+
+/// Where the run is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Stage {
+    /// It is not due before that.
+    Waiting {
+        until: Duration,
+    },
+    /// It is due when the object has changed after that.
+    AwaitingChange {
+        since: Duration,
+    },
+    /// The function is being called.
+    Calling {
+        since: Duration,
+    },
+    /// The call is over, and its patch is to be applied. The next try is due then; None if it was the last one.
+    Concluding {
+        since: Duration,
+        retry_at: Option<Duration>,
+    },
+    Ended(Ending),
+}
+
+/// How a run has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It is not to be started again.
+    OnItsOwn,
+    /// It is to be started again as soon as the reason is over.
+    OnRequest,
+}
+
+/// What is to be done with a run.
+#[derive(Clone, Debug)]
+pub enum Due {
+    /// Look again at that time.
+    At(Duration),
+    /// Look again when the object has changed.
+    OnChange,
+    /// Call the function now; answer by [`Run::called`], then [`Run::concluded`].
+    Call(CallRequest),
+    /// It is being called already.
+    Calling,
+    Ended(Ending),
+}
+
+impl Run {
+    pub fn new(handler: Arc<Handler>, initial_delay_seconds: f64, now: Moment) -> Self {
+        let stage = Stage::Waiting { until: now.tick + duration(initial_delay_seconds) };
+        Self { handler, stage, tries: None, stopping: None }
+    }
+
+    pub fn handler(&self) -> &Arc<Handler> {
+        &self.handler
+    }
+
+    /// How it is doing, as far as the object is concerned.
+    pub fn phase(&self) -> RunPhase {
+        match &self.stopping {
+            None => RunPhase::Active,
+            Some(stopping) if stopping.is_abandoned() => RunPhase::Orphaned,
+            Some(stopping) => RunPhase::Stopping(stopping.reasons),
+        }
+    }
+
+    /// How it has ended; None if it has not.
+    pub fn ending(&self) -> Option<Ending> {
+        if let Stage::Ended(ending) = self.stage { Some(ending) } else { None }
+    }
+
+    /// What is due; the object has not changed since `idle_since`.
+    pub fn poll(
+        &mut self,
+        now: Moment,
+        idle_since: Duration,
+        settings: &RunSettings,
+        notes: &mut Vec<Note>,
+        random: &mut dyn FnMut() -> f64,
+    ) -> Due {
+        loop {
+            match self.stage {
+                Stage::Ended(ending) => return Due::Ended(ending),
+                Stage::Calling { .. } | Stage::Concluding { .. } => return Due::Calling,
+                Stage::AwaitingChange { since } if idle_since <= since => return Due::OnChange,
+                Stage::AwaitingChange { .. } => self.stage = Stage::Waiting { until: now.tick },
+                Stage::Waiting { until } => {
+                    let until = self.idle().map_or(until, |idle| until.max(idle_since + idle));
+                    if now.tick < until {
+                        return Due::At(until);
+                    }
+                    match self.begin(now, settings, notes) {
+                        Ok(request) => return Due::Call(request),
+                        Err(error) => {
+                            // The time or the tries are used up: it is as if the function had failed.
+                            let call = CallOutcome { result: Err(error), subrefs: Default::default() };
+                            self.called(call, now, settings, notes, random());
+                            self.concluded(now, settings, notes);
+                            if let Stage::Waiting { until } = &mut self.stage {
+                                *until = (*until).max(now.tick + REST_WITHOUT_A_CALL);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, now: Moment, settings: &RunSettings, notes: &mut Vec<Note>) -> Result<CallRequest, CallError> {
+        let handler = Arc::clone(&self.handler);
+        let state = self.state(now);
+        if settings.verbose {
+            notes.push(Note::debug(format!("{} is invoked.", handler.title())));
+        }
+        self.stage = Stage::Calling { since: now.tick };
+        if let Some(error) = exhausted(&handler, &state, now.wall) {
+            return Err(error);
+        }
+        let runtime_seconds = state.runtime(now.wall).as_secs_f64();
+        Ok(CallRequest {
+            retry: state.retries,
+            started: state.started,
+            runtime_seconds,
+            timeout_seconds: handler.timeout.as_ref().map(|timeout| timeout.as_f64() - runtime_seconds),
+            handler,
+        })
+    }
+
+    /// The call is over; gives what the function has returned.
+    pub fn called(
+        &mut self,
+        call: CallOutcome,
+        now: Moment,
+        settings: &RunSettings,
+        notes: &mut Vec<Note>,
+        random: f64,
+    ) -> Option<Value> {
+        let Stage::Calling { since } = self.stage else { return None };
+        let handler = Arc::clone(&self.handler);
+        if call.result == Err(CallError::Abandoned) {
+            notes.push(Note::warning(format!("{} is cancelled. Will escalate.", handler.title())));
+            self.end(settings, notes);
+            return None;
+        }
+        let mut state = self.state(now);
+        let defaults = Defaults { errors: ErrorsMode::Temporary, backoff: Backoff::constant(settings.default_backoff) };
+        let (outcome, note) = settle(&handler, &state, call, &defaults, now.wall, random);
+        notes.push(note);
+        state = state.with_outcome(&outcome, now.wall);
+        let retry_at = if outcome.is_final {
+            self.tries = None;
+            None
+        } else {
+            self.tries = Some(Tries { started: state.started, retries: state.retries });
+            Some(now.tick + outcome.delay.map_or(Duration::ZERO, duration))
+        };
+        self.stage = Stage::Concluding { since, retry_at };
+        outcome.result.filter(|result| !result.is_null())
+    }
+
+    /// What the call has left behind is stored, or cannot be stored.
+    pub fn concluded(&mut self, now: Moment, settings: &RunSettings, notes: &mut Vec<Note>) {
+        let Stage::Concluding { since, retry_at } = self.stage else { return };
+        if self.stopping.is_some() {
+            self.end(settings, notes);
+            return;
+        }
+        let options = &self.handler.background;
+        let interval = options.interval.as_ref().map(|interval| duration(interval.as_f64()));
+        self.stage = match (retry_at, self.handler.kind, interval) {
+            (Some(until), ..) => Stage::Waiting { until },
+            (None, HandlerKind::Timer, Some(interval)) if options.sharp => {
+                Stage::Waiting { until: next_on_grid(since, interval, now.tick) }
+            }
+            (None, HandlerKind::Timer, Some(interval)) => Stage::Waiting { until: now.tick + interval },
+            (None, HandlerKind::Timer, None) if options.idle.is_some() => Stage::AwaitingChange { since },
+            _ => return self.end(settings, notes),
+        };
+    }
+
+    /// Asks to stop. What is not being called ends at once.
+    pub fn stop(
+        &mut self,
+        reason: StopReasons,
+        now: Moment,
+        settings: &RunSettings,
+        notes: &mut Vec<Note>,
+    ) -> Option<StopStep> {
+        match self.stage {
+            Stage::Ended(_) => None,
+            Stage::Waiting { .. } | Stage::AwaitingChange { .. } => {
+                self.stopping = Some(Box::new(Stopping::new(now.tick, settings)));
+                self.end(settings, notes);
+                None
+            }
+            Stage::Calling { .. } | Stage::Concluding { .. } => {
+                let stopping = self.stopping.get_or_insert_with(|| Box::new(Stopping::new(now.tick, settings)));
+                Some(stopping.add(reason, now.tick, settings))
+            }
+        }
+    }
+
+    /// Goes on with the stopping; None if it is not being stopped.
+    pub fn stop_further(&mut self, now: Moment, settings: &RunSettings) -> Option<StopStep> {
+        if matches!(self.stage, Stage::Ended(_)) {
+            return None;
+        }
+        let stopping = self.stopping.as_mut()?;
+        Some(stopping.step(&self.handler, now.tick, settings))
+    }
+
+    fn end(&mut self, settings: &RunSettings, notes: &mut Vec<Note>) {
+        let ending = if self.stopping.is_some() { Ending::OnRequest } else { Ending::OnItsOwn };
+        if settings.verbose {
+            let how = match ending {
+                Ending::OnItsOwn => "on its own",
+                Ending::OnRequest => "on request",
+            };
+            let title = self.handler.title();
+            notes.push(Note::debug(format!("{title} has exited {how} and will not be retried or restarted.")));
+        }
+        self.stage = Stage::Ended(ending);
+    }
+
+    fn idle(&self) -> Option<Duration> {
+        let idle = self.handler.background.idle.as_ref().filter(|_| self.handler.kind == HandlerKind::Timer);
+        idle.map(|idle| duration(idle.as_f64()))
+    }
+
+    fn state(&mut self, now: Moment) -> HandlerState {
+        let tries = self.tries.get_or_insert(Tries { started: now.wall, retries: 0 });
+        let mut state = HandlerState::new(None, tries.started);
+        state.retries = tries.retries;
+        state
+    }
+}
+
+/// So that a timer which is never called, and has no interval either, does not keep a processor busy.
+const REST_WITHOUT_A_CALL: Duration = Duration::from_secs(1);
+
+/// The next point of the grid that begins at `since`, after now.
+fn next_on_grid(since: Duration, interval: Duration, now: Duration) -> Duration {
+    if interval.is_zero() {
+        return now;
+    }
+    let passed = now.saturating_sub(since).as_secs_f64() % interval.as_secs_f64();
+    now + (interval.saturating_sub(Duration::from_secs_f64(passed)))
+}
+
+/// A number of seconds; what makes no sense is zero, and nothing is beyond what can be added up.
+pub(super) fn duration(seconds: f64) -> Duration {
+    const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
+    if seconds.is_nan() || seconds <= 0.0 {
+        return Duration::ZERO;
+    }
+    Duration::try_from_secs_f64(seconds).map_or(LONGEST, |duration| duration.min(LONGEST))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,338 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::{BackgroundOptions, Severity};
+
+fn settings() -> RunSettings {
+    RunSettings {
+        default_backoff: 60.0,
+        cancellation_polling: Seconds::new(30.0),
+        instant_exit: Duration::from_millis(100),
+        verbose: true,
+    }
+}
+
+fn at(seconds: f64) -> Moment {
+    let tick = Duration::from_secs_f64(seconds);
+    let start: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
+    Moment { wall: start + tick, tick }
+}
+
+fn handler(kind: HandlerKind, change: impl FnOnce(&mut Handler)) -> Arc<Handler> {
+    let mut handler = Handler::new(0, "fn", kind);
+    change(&mut handler);
+    Arc::new(handler)
+}
+
+fn timer(change: impl FnOnce(&mut BackgroundOptions)) -> Arc<Handler> {
+    handler(HandlerKind::Timer, |handler| change(&mut handler.background))
+}
+
+/// A run with its own clock, whose calls take some time and come to something.
+struct Player {
+    run: Run,
+    now: f64,
+    idle_since: f64,
+    notes: Vec<Note>,
+}
+
+impl Player {
+    fn new(handler: &Arc<Handler>, initial_delay: f64) -> Self {
+        let run = Run::new(Arc::clone(handler), initial_delay, at(0.0));
+        Self { run, now: 0.0, idle_since: 0.0, notes: Vec::new() }
+    }
+
+    fn poll(&mut self) -> Due {
+        let idle_since = Duration::from_secs_f64(self.idle_since);
+        self.run.poll(at(self.now), idle_since, &settings(), &mut self.notes, &mut || 0.5)
+    }
+
+    /// Waits for the next call, and gives the time of it; None if it never comes.
+    fn wait(&mut self) -> Option<(f64, CallRequest)> {
+        for _ in 0..10 {
+            match self.poll() {
+                Due::At(tick) => {
+                    assert!(tick.as_secs_f64() > self.now, "it would be busy: {tick:?}");
+                    self.now = tick.as_secs_f64();
+                }
+                Due::Call(request) => return Some((round(self.now), request)),
+                Due::OnChange | Due::Ended(_) => return None,
+                Due::Calling => panic!("called twice at once"),
+            }
+        }
+        panic!("it never comes to a call");
+    }
+
+    fn finish(&mut self, takes: f64, result: Result<Option<Value>, CallError>) -> Option<Value> {
+        self.now += takes;
+        let call = CallOutcome { result, subrefs: Default::default() };
+        let result = self.run.called(call, at(self.now), &settings(), &mut self.notes, 0.5);
+        self.run.concluded(at(self.now), &settings(), &mut self.notes);
+        result
+    }
+
+    /// The times of the calls, each of which takes so long.
+    fn times(&mut self, takes: &[f64]) -> Vec<f64> {
+        let mut times = Vec::new();
+        for takes in takes {
+            let Some((time, _)) = self.wait() else { break };
+            times.push(time);
+            self.finish(*takes, Ok(None));
+        }
+        times
+    }
+
+    fn texts(&mut self) -> Vec<String> {
+        let notes = std::mem::take(&mut self.notes);
+        notes.into_iter().filter(|note| note.severity > Severity::Debug).map(|note| note.text).collect()
+    }
+}
+
+fn round(seconds: f64) -> f64 {
+    (seconds * 1000.0).round() / 1000.0
+}
+
+fn temporary(delay: Option<f64>) -> Result<Option<Value>, CallError> {
+    Err(CallError::Temporary { message: "boo".into(), display: "boo".into(), delay })
+}
+
+fn arbitrary() -> Result<Option<Value>, CallError> {
+    Err(CallError::Arbitrary { message: "boo".into(), display: "boo".into() })
+}
+
+#[test]
+fn schedules() {
+    let every = |seconds: f64| move |options: &mut BackgroundOptions| options.interval = Some(Seconds::new(seconds));
+    let table = [
+        // Without an interval it is called once.
+        (timer(|_| ()), 0.0, vec![1.0, 1.0], vec![0.0]),
+        (timer(every(5.0)), 0.0, vec![1.0, 2.0, 9.0, 0.0], vec![0.0, 6.0, 13.0, 27.0]),
+        (timer(every(5.0)), 3.0, vec![1.0, 1.0], vec![3.0, 9.0]),
+        // On the grid of each call; a slow one skips what it has missed.
+        (
+            timer(|options| {
+                every(5.0)(options);
+                options.sharp = true;
+            }),
+            1.0,
+            vec![1.0, 2.0, 9.0, 0.0],
+            vec![1.0, 6.0, 11.0, 21.0],
+        ),
+        (timer(|options| options.idle = Some(Seconds::new(7.0))), 0.0, vec![1.0, 1.0], vec![7.0]),
+        (
+            timer(|options| {
+                every(5.0)(options);
+                options.idle = Some(Seconds::new(7.0));
+            }),
+            0.0,
+            vec![1.0, 1.0],
+            vec![7.0, 13.0],
+        ),
+    ];
+    for (handler, initial_delay, takes, expected) in table {
+        let mut player = Player::new(&handler, initial_delay);
+        assert_eq!(player.times(&takes), expected, "{:?}", handler.background);
+    }
+}
+
+#[test]
+fn changes_put_idling_off_and_begin_it_anew() {
+    let mut player = Player::new(&timer(|options| options.idle = Some(Seconds::new(5.0))), 0.0);
+    assert!(matches!(player.poll(), Due::At(until) if until == Duration::from_secs(5)));
+    player.now = 4.0;
+    player.idle_since = 4.0;
+    assert_eq!(player.times(&[1.0]), [9.0]);
+    assert!(matches!(player.poll(), Due::OnChange));
+    player.now = 20.0;
+    player.idle_since = 20.0;
+    assert_eq!(player.times(&[1.0]), [25.0]);
+    assert!(matches!(player.poll(), Due::OnChange));
+}
+
+#[test]
+fn errors_override_the_interval_and_the_tries_begin_anew_with_each_tick() {
+    let handler = handler(HandlerKind::Timer, |handler| {
+        handler.background.interval = Some(Seconds::new(5.0));
+        handler.retries = Some(3);
+        handler.backoff = Some(Backoff::constant(2.0));
+    });
+    let mut player = Player::new(&handler, 0.0);
+    let outcomes = [
+        temporary(Some(1.0)),
+        arbitrary(),
+        temporary(Some(1.0)),
+        arbitrary(),
+        Ok(Some(json!(1))),
+        Err(CallError::Permanent { message: "no".into(), display: "no".into() }),
+        temporary(None),
+        Ok(None),
+    ];
+    let mut seen = Vec::new();
+    for outcome in outcomes {
+        let (time, request) = player.wait().expect("a call");
+        seen.push((time, request.retry, request.runtime_seconds));
+        let succeeds = matches!(&outcome, Ok(Some(_)));
+        assert_eq!(player.finish(0.0, outcome).is_some(), succeeds);
+    }
+    let expected = [
+        (0.0, 0, 0.0),
+        (1.0, 1, 1.0),
+        (3.0, 2, 3.0),
+        // The third failure was the last one; so the interval counts, and all begins anew.
+        (8.0, 0, 0.0),
+        (10.0, 1, 2.0),
+        (15.0, 0, 0.0),
+        (20.0, 0, 0.0),
+        (20.0, 1, 0.0),
+    ];
+    assert_eq!(seen, expected);
+    assert_eq!(
+        player.texts(),
+        [
+            "Timer 'fn' failed temporarily: boo",
+            "Timer 'fn' failed with an exception and will try again in 2 seconds: boo",
+            "Timer 'fn' failed temporarily but will exceed 3 retries: boo",
+            "Timer 'fn' failed with an exception and will try again in 2 seconds: boo",
+            "Timer 'fn' succeeded.",
+            "Timer 'fn' failed permanently: no",
+            "Timer 'fn' failed temporarily: boo",
+            "Timer 'fn' succeeded.",
+        ]
+    );
+}
+
+#[test]
+fn a_timer_without_tries_does_not_keep_a_processor_busy() {
+    let handler = handler(HandlerKind::Timer, |handler| {
+        handler.background.interval = Some(Seconds::new(0.0));
+        handler.retries = Some(0);
+    });
+    let mut player = Player::new(&handler, 0.0);
+    assert!(matches!(player.poll(), Due::At(until) if until == REST_WITHOUT_A_CALL));
+    assert_eq!(player.texts(), ["Timer 'fn' has exceeded 0 retries."]);
+}
+
+#[test]
+fn daemons_run_once_unless_they_are_to_be_retried() {
+    let table = vec![
+        (Ok(None), None),
+        (Ok(Some(json!("x"))), None),
+        (temporary(Some(5.0)), Some(6.0)),
+        (temporary(None), Some(1.0)),
+        (arbitrary(), Some(61.0)),
+        (Err(CallError::Permanent { message: "no".into(), display: "no".into() }), None),
+        (Err(CallError::TimedOut), None),
+        (Err(CallError::Abandoned), None),
+    ];
+    for (outcome, retried) in table {
+        let mut player = Player::new(&handler(HandlerKind::Daemon, |_| ()), 0.0);
+        player.wait().expect("a call");
+        player.finish(1.0, outcome.clone());
+        match retried {
+            Some(expected) => {
+                let (time, request) = player.wait().expect("a retry");
+                assert_eq!((time, request.retry), (expected, 1), "{outcome:?}");
+            }
+            None => assert!(matches!(player.poll(), Due::Ended(Ending::OnItsOwn)), "{outcome:?}"),
+        }
+    }
+}
+
+/// What is told at which time to a function that never exits.
+fn protocol(handler: &Arc<Handler>, reason: StopReasons, until: f64) -> Vec<(f64, u8)> {
+    let mut player = Player::new(handler, 0.0);
+    player.wait().expect("a call");
+    let mut protocol = Vec::new();
+    let mut step = player.run.stop(reason, at(0.0), &settings(), &mut player.notes);
+    while let Some(StopStep { told, next, .. }) = step {
+        if let Some(told) = told {
+            protocol.push((round(player.now), told.bits()));
+        }
+        let Some(next) = next.filter(|next| next.as_secs_f64() <= until) else { break };
+        assert!(next.as_secs_f64() > player.now, "it would be busy");
+        player.now = next.as_secs_f64();
+        step = player.run.stop_further(at(player.now), &settings());
+    }
+    protocol
+}
+
+#[test]
+fn stopping() {
+    let daemon = |backoff: Option<f64>, timeout: Option<f64>| {
+        handler(HandlerKind::Daemon, |handler| {
+            handler.background.cancellation_backoff = backoff.map(Seconds::new);
+            handler.background.cancellation_timeout = timeout.map(Seconds::new);
+        })
+    };
+    let (deleted, exiting) = (StopReasons::RESOURCE_DELETED, StopReasons::OPERATOR_EXITING);
+    let table = [
+        (daemon(None, None), deleted, vec![(0.0, 4)]),
+        (daemon(Some(3.0), None), deleted, vec![(0.0, 4), (0.1, 36)]),
+        (daemon(None, Some(5.0)), deleted, vec![(0.0, 4), (0.1, 68), (5.1, 196)]),
+        (daemon(Some(3.0), Some(5.0)), deleted, vec![(0.0, 4), (0.1, 36), (3.0, 100), (8.0, 228)]),
+        (daemon(None, None), exiting, vec![(0.0, 16), (0.1, 144)]),
+        (daemon(Some(3.0), None), exiting, vec![(0.0, 16), (0.1, 48), (3.0, 176)]),
+        (timer(|_| ()), deleted, vec![(0.0, 4)]),
+        (timer(|_| ()), exiting, vec![(0.0, 16), (0.1, 144)]),
+    ];
+    for (handler, reason, expected) in table {
+        assert_eq!(protocol(&handler, reason, 1000.0), expected, "{:?} {reason:?}", handler.background);
+    }
+}
+
+#[test]
+fn the_exit_does_not_wait_for_what_is_only_looked_at() {
+    let mut player = Player::new(&handler(HandlerKind::Daemon, |_| ()), 0.0);
+    player.wait().expect("a call");
+    player.run.stop(StopReasons::RESOURCE_DELETED, at(0.0), &settings(), &mut player.notes);
+    let step = player.run.stop_further(at(5.0), &settings()).expect("a step");
+    assert_eq!(step.next, Some(Duration::from_secs(35)));
+    assert!(step.notes[0].text.ends_with("is still exiting. The next check is in 30 seconds."));
+    let step = player.run.stop(StopReasons::OPERATOR_EXITING, at(6.0), &settings(), &mut player.notes);
+    assert_eq!(step.and_then(|step| step.next), Some(Duration::from_millis(6100)));
+    assert_eq!(player.run.phase(), RunPhase::Stopping(StopReasons(20)));
+    player.run.stop_further(at(7.0), &settings());
+    assert_eq!(player.run.phase(), RunPhase::Orphaned);
+    player.finish(10.0, Ok(None));
+    assert!(matches!(player.poll(), Due::Ended(Ending::OnRequest)));
+}
+
+#[test]
+fn the_memory_of_a_waiting_timer_is_small() {
+    assert!(size_of::<Run>() <= 96, "{}", size_of::<Run>());
+}
+
+proptest! {
+    /// Whatever comes of the calls: they do not overlap, are not early, and the interval is kept from end to start.
+    #[test]
+    fn a_timer_never_overlaps_and_never_dies(
+        interval in 0.5f64..20.0, sharp: bool, takes in proptest::collection::vec((0.0f64..30.0, 0u8..4), 1..20),
+    ) {
+        let handler = timer(|options| {
+            options.interval = Some(Seconds::new(interval));
+            options.sharp = sharp;
+        });
+        let mut player = Player::new(&handler, 0.0);
+        let mut earliest = 0.0;
+        for (takes, outcome) in takes {
+            let (_, _) = player.wait().expect("the next call");
+            prop_assert!(player.now >= earliest - 1e-6, "{} < {earliest}", player.now);
+            let started = player.now;
+            let outcome = match outcome {
+                0 => Ok(None),
+                1 => temporary(Some(3.0)),
+                2 => arbitrary(),
+                _ => Err(CallError::Permanent { message: "no".into(), display: "no".into() }),
+            };
+            let pause = match &outcome {
+                Err(CallError::Temporary { .. }) => 3.0,
+                Err(CallError::Arbitrary { .. }) => 60.0,
+                _ if sharp => 0.0,
+                _ => interval,
+            };
+            player.finish(takes, outcome);
+            earliest = started + takes + pause;
+        }
+    }
+}
