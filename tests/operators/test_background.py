@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster_client import wait_for
 from cluster_fixtures import ExampleObjects
 from operator_process import OperatorProcess
 
@@ -157,6 +156,7 @@ def stubborn_fn(stopped, logger, **_):
     )
     examples.create('obj')
     process.wait_log("Daemon 'stubborn_fn' is invoked.")
+    examples.wait('obj', lambda body: body['metadata'].get('finalizers'))
     examples.delete('obj')
     process.wait_log('Exiting.')
     process.wait_log('is still exiting. The next check is in 3600 seconds.')
@@ -189,6 +189,7 @@ async def obedient_fn(**_):
     )
     examples.create('obj')
     process.wait_log('fn', 'is invoked', count=2)
+    examples.wait('obj', lambda body: body['metadata'].get('finalizers'))
     examples.delete('obj')
     examples.wait_gone('obj')
     names = "['DAEMON_CANCELLED', 'DAEMON_SIGNALLED', 'RESOURCE_DELETED']"
@@ -312,6 +313,8 @@ def create_fn(**_):
     process.wait_log(
         'The pool is exhausted: 2 calls of synchronous daemons wait for a thread', 'all 2 threads'
     )
+    for number in range(4):
+        examples.wait(f'obj-{number}', lambda body: body['metadata'].get('finalizers'))
     running = {f'obj-{number}' for number in range(4) if process.count(f'/obj-{number}] Running.')}
     examples.delete(min(running))
     process.wait_log('Running.', count=3)
@@ -404,6 +407,6 @@ def test_nothing_is_left_of_objects_that_vanish(
     examples.wait('obj', lambda body: body['metadata'].get('finalizers'))
     examples.patch('obj', {'metadata': {'finalizers': None}})
     examples.delete('obj')
-    wait_for('the object', lambda: examples.get('obj') is None or None is examples.get('obj'))
+    examples.wait_gone('obj')
     process.wait_log('Stopped for RESOURCE_DELETED.')
     assert process.stop() == 0
