@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kopf import _declarations, _encoding
-from kopf._causes import DaemonCause
+from kopf._causes import CycleContext, DaemonCause
 from kopf._context import cause_var, handler_var, invocation_var
 from kopf._errors import (
     AdmissionError,
@@ -33,7 +33,7 @@ from kopf._stoppers import DaemonStoppingReason
 
 if TYPE_CHECKING:
     from kopf._admission import ReviewContext
-    from kopf._causes import Cause, CycleContext
+    from kopf._causes import Cause
     from kopf._front import Front
     from kopf._native import Job
 
@@ -260,7 +260,7 @@ class Invocation:
     def _finish(self) -> None:
         """Whoever still looks at the flag of a daemon, or at its memo, need not wait for it."""
         if isinstance(self.cause, DaemonCause):
-            assert self.context is not None
+            assert isinstance(self.context, CycleContext)
             self.front.forget_call(self.job.call_number, self.cause.stopper)
             spare_memo(self.context.memo, self.job.cycle)
 
