@@ -239,3 +239,20 @@ def test_admission(
         for kind in 'validating', 'mutating':
             path = configuration.replace('validating', kind)
             plane.client.delete(f'{path}/admission.example.com')
+
+
+def test_background(plane: Plane, namespace: str, operator: StartOperator) -> None:
+    folder = EXAMPLES / '05-background'
+    install(plane, folder / 'crd.yaml')
+    countdowns = objects_of(plane, 'example.com/v1', namespace, 'countdowns')
+    process = operator(folder / 'operator.py')
+    apply(plane.client, folder / 'obj.yaml', namespace)
+    process.wait_log('seconds old.')
+    countdowns.wait('launch', lambda body: 'age' in body['status']['tell_age'])
+    countdowns.patch('launch', {'spec': {'seconds': 0}})
+    countdowns.wait('launch', lambda body: body['status']['phase'] == 'Done')
+    assert process.count('Lift off!') == 1
+    countdowns.patch('launch', {'metadata': {'labels': {'x': 'y'}}})
+    countdowns.delete('launch')
+    countdowns.wait_gone('launch')
+    assert process.stop() == 0

@@ -206,7 +206,8 @@ const fn kind_of(handler: &Handler) -> &'static str {
         HandlerKind::Activity => "activity",
         HandlerKind::Watching => "event",
         HandlerKind::Changing => "change",
-        HandlerKind::Spawning => "background",
+        HandlerKind::Daemon => "daemon",
+        HandlerKind::Timer => "timer",
         HandlerKind::Indexing => "index",
         HandlerKind::Webhook => "webhook",
     }
