@@ -286,7 +286,9 @@ impl Background {
             *of_object = Some(self.accompany(key, context, essence));
         }
         let Some(BackgroundOfObject { companion, .. }) = of_object.as_ref() else { return 0 };
+        let mut deleted = false;
         for (id, reason) in plan.stop {
+            deleted |= reason == StopReasons::RESOURCE_DELETED;
             let effects = self.with_means(|means| companion.stop(Some(&id), reason, means));
             // The cycle itself gets to know what has ended.
             self.carry_out_effects(companion, Effects { nudge: false, ..effects });
@@ -307,7 +309,30 @@ impl Background {
             let effects = self.with_means(|means| companion.stop(None, self.why_paused(), means));
             self.carry_out_effects(companion, Effects { nudge: false, ..effects });
         }
-        companion.holding()
+        if deleted { self.wait_an_instant(companion).await } else { companion.holding() }
+    }
+
+    /// Most daemons exit in an instant: then the object can be released by the same cycle.
+    async fn wait_an_instant(&self, companion: &Arc<Companion>) -> usize {
+        companion.attend(true);
+        let ending = async {
+            loop {
+                let ended = self.inner.ended.notified();
+                tokio::pin!(ended);
+                // Before looking, so that nothing that ends meanwhile is missed.
+                ended.as_mut().enable();
+                if companion.holding() == 0 {
+                    return;
+                }
+                ended.await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = ending => {}
+            () = self.inner.clock.sleep(self.inner.settings.instant_exit) => {}
+        }
+        companion.attend(false)
     }
 
     async fn ask_delay(&self, reactor: &Reactor, context: &Arc<CycleContext>, handler: &Arc<Handler>) -> f64 {

@@ -555,6 +555,10 @@ impl Cycle {
         let Some(round) = &self.round else { return };
         self.operations.extend(round.store());
         self.conclusion.delay = round.delay(now);
+        if round.done() && scene.reason() == Reason::Delete && self.background_holding > 0 {
+            // What is finished is kept until the daemons have ended, too; or else it would be done again then.
+            return;
+        }
         if round.done() {
             let counts = round.counts();
             self.notes.push(Note::info(format!(

@@ -46,6 +46,8 @@ struct State {
     ended: Vec<Arc<str>>,
     /// The object is not remembered any more: nobody needs to be told about its runs.
     forgotten: bool,
+    /// A cycle of the object waits for its runs to end, and need not be told.
+    attended: bool,
     next_number: u32,
 }
 
@@ -108,6 +110,7 @@ impl Companion {
             runs: Vec::new(),
             ended: Vec::new(),
             forgotten: false,
+            attended: false,
             next_number: 0,
         });
         Self { kind, uid, memory, place, state }
@@ -122,6 +125,13 @@ impl Companion {
 
     pub fn holding(&self) -> usize {
         self.state().runs.iter().filter(|seat| seat.run.phase() != RunPhase::Orphaned).count()
+    }
+
+    /// A cycle waits for the runs to end, from now on or no more; gives how many hold the object.
+    pub fn attend(&self, attended: bool) -> usize {
+        let mut state = self.state();
+        state.attended = attended;
+        state.runs.iter().filter(|seat| seat.run.phase() != RunPhase::Orphaned).count()
     }
 
     pub fn see(&self, body: &Body) {
@@ -279,7 +289,7 @@ impl State {
             let id = Arc::clone(&self.runs[position].run.handler().id);
             self.ended.push(id);
         }
-        effects.nudge |= !self.forgotten;
+        effects.nudge |= !self.forgotten && !self.attended;
         self.end(position, effects);
     }
 
@@ -295,7 +305,7 @@ impl State {
             self.schedule(position, when, effects);
         }
         if self.runs[position].run.phase() == RunPhase::Orphaned {
-            effects.nudge |= !self.forgotten;
+            effects.nudge |= !self.forgotten && !self.attended;
             effects.ended = true;
         }
     }

@@ -230,6 +230,27 @@ async fn the_object_waits_for_what_has_no_timeout_and_is_free_at_once_then() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn deletion_handlers_are_called_once_however_long_the_daemons_take() {
+    let hold = Hold::new();
+    let deleting = json!({"id": "delete_fn", "reason": "delete", "requires_finalizer": true});
+    let script = Script::new(&[daemon(json!({})), deleting]).held("background_fn", &hold);
+    let running = start(script, |cluster| cluster.create("a", json!({})));
+    running.wait_for_calls(1).await;
+    wait_for_finalizers(&running, &json!([FINALIZER])).await;
+    running.cluster.delete("a");
+    running.wait_for_calls(2).await;
+    for field in 0..3 {
+        running.pass(100).await;
+        running.cluster.update("a", json!({"metadata": {"labels": {"l": field.to_string()}}}));
+    }
+    running.pass(100).await;
+    assert_eq!(running.cluster.field("a", "/metadata/finalizers"), json!([FINALIZER]));
+    hold.release(1);
+    wait_for_end(&running).await;
+    running.expect_calls(&["background_fn(a)", "delete_fn(a)"]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn filters_stop_it_and_start_it_again_when_the_former_has_ended() {
     let mut declaration = daemon(json!({}));
     declaration["labels"] = json!({"run": {"equals": "yes"}});
