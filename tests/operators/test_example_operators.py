@@ -242,7 +242,7 @@ def test_admission(
 
 
 def test_background(plane: Plane, namespace: str, operator: StartOperator) -> None:
-    folder = EXAMPLES / '05-background'
+    folder = EXAMPLES / '06-background'
     install(plane, folder / 'crd.yaml')
     countdowns = objects_of(plane, 'example.com/v1', namespace, 'countdowns')
     process = operator(folder / 'operator.py')
