@@ -305,7 +305,7 @@ impl Queue {
         entry.nudged = true;
         if entry.phase == Phase::Idle {
             entry.phase = Phase::Ready;
-            state.live.push_back(Ready { kind, uid: Arc::clone(uid) });
+            state.live.push_back(Ready { kind, uid: Arc::clone(uid), since: self.inner.clock.instant() });
         }
         self.pump(state);
     }

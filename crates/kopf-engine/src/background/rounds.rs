@@ -48,8 +48,11 @@ impl Background {
             children,
             background: Some(BackgroundCall { number: self.next_call(), stops, live: Arc::clone(&live) }),
         };
-        let CallReply { result, error, patch, transformations } =
-            AssertUnwindSafe(reactor.front.call(call)).catch_unwind().await.unwrap_or_else(|_| crashed());
+        let count = reactor.metrics.begin(&handler, request.retry, &reactor.clock);
+        let calling = AssertUnwindSafe(reactor.front.call(call)).catch_unwind();
+        let reply = calling.await.unwrap_or_else(|_| crashed());
+        count.finish(&reply, &reactor.clock);
+        let CallReply { result, error, patch, transformations } = reply;
         drop(permit);
 
         let mut notes = Vec::new();
