@@ -262,7 +262,7 @@ class Invocation:
         if isinstance(self.cause, DaemonCause):
             assert isinstance(self.context, CycleContext)
             self.front.forget_call(self.job.call_number, self.cause.stopper)
-            spare_memo(self.context.memo, self.job.cycle)
+            spare_memo(self.context.memo, self.job.cycle.keeper)
 
     def _get_patch(self) -> tuple[str | None, bool]:
         if self.context is None or not self.context.patch:

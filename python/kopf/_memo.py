@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from kopf._native import Cycle
+    from kopf._native import Cycle, Keeper
 
 _K = TypeVar('_K')
 _V = TypeVar('_V')
@@ -37,19 +37,20 @@ AnyMemo = object
 class _Forgettable(weakref.ref):  # type: ignore[type-arg]
     """An empty memo, for as long as anybody else uses it; then there is nothing to remember."""
 
-    __slots__ = ('_cycle',)
+    # Not the cycle: its context holds the memo.
+    __slots__ = ('_keeper',)
 
-    def __new__(cls, memo: Memo, cycle: Cycle) -> _Forgettable:
+    def __new__(cls, memo: Memo, keeper: Keeper) -> _Forgettable:
         return super().__new__(cls, memo, cls._forget)
 
-    def __init__(self, memo: Memo, cycle: Cycle) -> None:
+    def __init__(self, memo: Memo, keeper: Keeper) -> None:
         super().__init__(memo, _Forgettable._forget)  # type: ignore[call-arg]
-        self._cycle = cycle
+        self._keeper = keeper
 
     def _forget(self) -> None:
-        cycle = self._cycle
-        if cycle.memory is self:
-            cycle.memory = None
+        keeper = self._keeper
+        if keeper.memory is self:
+            keeper.memory = None
 
 
 def recall_memo(cycle: Cycle) -> Any | None:
@@ -58,13 +59,13 @@ def recall_memo(cycle: Cycle) -> Any | None:
     return memo() if isinstance(memo, _Forgettable) else memo
 
 
-def spare_memo(memo: Any, cycle: Cycle) -> None:
+def spare_memo(memo: Any, keeper: Keeper) -> None:
     """Do not keep a memo in which there is nothing: there may be thousands of them.
 
     If it is still in use, by another handler or by the user, then it stays the same for all.
     """
     if type(memo) is Memo:
-        cycle.memory = memo if len(memo) else _Forgettable(memo, cycle)
+        keeper.memory = memo if len(memo) else _Forgettable(memo, keeper)
 
 
 class Store(Collection[_V], Generic[_V]):

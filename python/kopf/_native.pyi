@@ -42,6 +42,11 @@ class Cycle:
     diff: bytes | None            # JSON list of [op, [field...], old, new]
     context: Any                  # free for the front: views, patch, logger of this cycle; None at first
     memory: Any                   # free for the front, kept as long as the object: memo; None at first
+    keeper: Keeper                # the same memory, without the cycle
+
+class Keeper:
+    """The memory of one object alone."""
+    memory: Any
 
 class Review:
     """One object under review by webhooks: what all calls for it share."""

@@ -410,3 +410,26 @@ def test_nothing_is_left_of_objects_that_vanish(
     examples.wait_gone('obj')
     process.wait_log('Stopped for RESOURCE_DELETED.')
     assert process.stop() == 0
+
+
+def test_nothing_of_python_is_left_between_the_calls(
+    operator: StartOperator, examples: ExampleObjects
+) -> None:
+    process = operator("""
+import gc, kopf
+
+@kopf.timer('kopfexamples', interval=0.3)
+async def timer_fn(name, logger, **_):
+    if name == 'obj-0':
+        names = [type(item).__name__ for item in gc.get_objects()]
+        kept = sum(name in ('CycleContext', 'LiveBody', 'Memo', 'Invocation') for name in names)
+        logger.info(f'Kept {kept}')
+""")
+    for number in range(30):
+        examples.create(f'obj-{number}')
+    process.wait_log("/obj-29] Timer 'timer_fn' succeeded.", count=8)
+    process.wait_log('Kept', count=8)
+    kept = [int(line.rsplit(' ', 1)[1]) for line in process.lines() if 'Kept' in line]
+    # Those that are called at the same time are there: four of each.
+    assert kept[-1] <= 30 * 4, kept
+    assert process.stop() == 0

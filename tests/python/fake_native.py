@@ -37,6 +37,7 @@ class Cycle:
         self.diff = _encode(fields.get('diff'))
         self.context: Any = None
         self.memory: Any = fields.get('memory')
+        self.keeper = self
 
 
 class Job:

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kopf_engine::{CycleContext, LiveBody};
+use kopf_engine::{CycleContext, FrontSlot, LiveBody};
 use kopf_reaction::Resource;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -32,16 +32,16 @@ impl Resources {
 /// An object of the front in a slot of the engine.
 pub(crate) struct Held(pub Mutex<Option<Py<PyAny>>>);
 
-fn held(slot: &kopf_engine::FrontSlot) -> Option<&Held> {
+fn held(slot: &FrontSlot) -> Option<&Held> {
     slot.get_or_init(|| Box::new(Held(Mutex::new(None)))).downcast_ref::<Held>()
 }
 
-pub(crate) fn read(slot: &kopf_engine::FrontSlot, python: Python<'_>) -> Option<Py<PyAny>> {
+pub(crate) fn read(slot: &FrontSlot, python: Python<'_>) -> Option<Py<PyAny>> {
     let object = held(slot)?.0.lock().unwrap_or_else(PoisonError::into_inner);
     object.as_ref().map(|object| object.clone_ref(python))
 }
 
-pub(crate) fn write(slot: &kopf_engine::FrontSlot, value: Option<Py<PyAny>>) {
+pub(crate) fn write(slot: &FrontSlot, value: Option<Py<PyAny>>) {
     if let Some(held) = held(slot) {
         let before = std::mem::replace(&mut *held.0.lock().unwrap_or_else(PoisonError::into_inner), value);
         // Not under the lock: the end of an object can call back, and come here again.
@@ -115,6 +115,30 @@ impl Cycle {
     #[setter]
     fn set_memory(&self, value: Option<Py<PyAny>>) {
         write(&self.context.memory, value);
+    }
+
+    #[getter]
+    fn keeper(&self) -> Keeper {
+        Keeper { slot: Arc::clone(&self.context.memory) }
+    }
+}
+
+/// The memory of an object alone: whoever holds it, does not hold the cycle and what is in it.
+#[pyclass(frozen, module = "kopf._native")]
+pub(crate) struct Keeper {
+    slot: Arc<FrontSlot>,
+}
+
+#[pymethods]
+impl Keeper {
+    #[getter]
+    fn memory(&self, python: Python<'_>) -> Option<Py<PyAny>> {
+        read(&self.slot, python)
+    }
+
+    #[setter]
+    fn set_memory(&self, value: Option<Py<PyAny>>) {
+        write(&self.slot, value);
     }
 }
 

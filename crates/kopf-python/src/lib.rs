@@ -24,6 +24,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<cycle::Cycle>()?;
     module.add_class::<review::Review>()?;
     module.add_class::<cycle::Live>()?;
+    module.add_class::<cycle::Keeper>()?;
     module.add_class::<cluster::Cluster>()?;
     for (name, value) in job::KINDS {
         module.add(*name, *value)?;
