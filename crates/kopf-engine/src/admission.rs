@@ -26,8 +26,9 @@ pub use certificates::self_signed;
 pub use peer::describe_certificate;
 pub use server::{ClientCertificates, ServerError, ServerOptions};
 
+use crate::gates::Gates;
 use crate::invoke::{CallReply, Front, FrontSlot};
-use crate::react::{Gates, level_of};
+use crate::react::level_of;
 use crate::{Clock, FrontError, Insight, Log, Record};
 
 const TARGET: &str = "kopf._core.engines.admission";

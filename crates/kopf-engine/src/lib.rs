@@ -16,6 +16,7 @@ mod watch;
 mod queue;
 mod memory;
 mod react;
+mod gates;
 mod indexes;
 mod background;
 mod invoke;

@@ -18,13 +18,14 @@ use crate::activities::{ActivityError, run_activity, target_of};
 use crate::admission::Admission;
 use crate::admission::managed::{Managed, Managing};
 use crate::background::Background;
+use crate::gates::Gates;
 use crate::invoke::{Configuration, Front, FrontFailure, Services, connection_of};
 use crate::metrics::Metrics;
 use crate::pause::Pauses;
 use crate::peering::{self, Peering, PeeringCommand};
 use crate::probes::{Endpoint, EndpointError, Health, Phase, Probes};
 use crate::queue::Queue;
-use crate::react::{Gates, Reactor};
+use crate::react::Reactor;
 use crate::serving::Serving;
 use crate::{
     Api, Clock, ConnectionInfo, Discovery, Insight, Judge, Log, Login, NamespacePattern, Poster, Settings, Sink, Stop,

@@ -3,23 +3,23 @@
 //! The worker of an object calls [`Reactor::react`] with a body. Calls go to the front, the patch to the
 //! API; the answer of the patch is the next body, so that the next handler starts from it at once.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use kopf_object::{Body, ObjectReference};
 use kopf_reaction::{
-    Ask, CallError, CallOutcome, CallRequest, Conclusion, Cycle, CycleInput, EventType, Handler, HandlerKind,
-    HandlerSet, HandlerState, Note, ReactionSettings, Reply, Resource, Severity, Step, SubRound, SubStep,
-    compact_sample, diff_repr, python_repr,
+    Ask, CallError, CallOutcome, CallRequest, Conclusion, Cycle, CycleInput, EventType, HandlerKind, HandlerSet,
+    HandlerState, Note, ReactionSettings, Reply, Resource, Severity, Step, SubRound, SubStep, compact_sample,
+    diff_repr, python_repr,
 };
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::apply::{Applied, ApplyError, Change, Incomplete, Means, apply};
 use crate::background::{Background, BackgroundOfObject};
+use crate::gates::Gates;
 use crate::invoke::{
     Children, ChildrenReply, ChildrenRequest, CycleContext, Front, FrontFailure, HandlerCall, StorageQuestion,
 };
@@ -672,39 +672,4 @@ impl Change {
         let has_data = whole.as_object().is_some_and(|fields| !fields.is_empty());
         has_data.then(|| format!("Merge-patching the resource with: {}", python_repr(&whole)))
     }
-}
-
-/// The limits on the calls of handlers over all objects.
-pub(crate) struct Gates {
-    /// Of the declared handlers, by their indexes.
-    declared: HashMap<usize, Arc<Semaphore>>,
-    /// Of sub-handlers, by their ids: they are declared anew in every call. Kept only as long as they are in use.
-    children: Mutex<HashMap<Arc<str>, Weak<Semaphore>>>,
-}
-
-impl Gates {
-    pub fn new(handlers: &[Arc<Handler>]) -> Self {
-        let declared =
-            handlers.iter().filter_map(|handler| Some((handler.index, gate(handler.concurrency?)))).collect();
-        Self { declared, children: Mutex::default() }
-    }
-
-    pub fn of(&self, handler: &Handler) -> Option<Arc<Semaphore>> {
-        let limit = handler.concurrency?;
-        if let Some(gate) = self.declared.get(&handler.index) {
-            return Some(Arc::clone(gate));
-        }
-        let mut children = self.children.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(gate) = children.get(&handler.id).and_then(Weak::upgrade) {
-            return Some(gate);
-        }
-        children.retain(|_, gate| gate.strong_count() > 0);
-        let gate = gate(limit);
-        children.insert(Arc::clone(&handler.id), Arc::downgrade(&gate));
-        Some(gate)
-    }
-}
-
-fn gate(limit: usize) -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(limit.clamp(1, Semaphore::MAX_PERMITS)))
 }
