@@ -3,26 +3,25 @@
 //! The worker of an object calls [`Reactor::react`] with a body. Calls go to the front, the patch to the
 //! API; the answer of the patch is the next body, so that the next handler starts from it at once.
 
+mod driver;
+
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use kopf_object::{Body, ObjectReference};
 use kopf_reaction::{
-    Ask, CallError, CallOutcome, CallRequest, Conclusion, Cycle, CycleInput, EventType, HandlerKind, HandlerSet,
-    HandlerState, Note, ReactionSettings, Reply, Resource, Severity, Step, SubRound, SubStep, compact_sample,
+    Conclusion, Cycle, CycleInput, EventType, HandlerSet, Note, ReactionSettings, Resource, Severity, compact_sample,
     diff_repr, python_repr,
 };
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
+use self::driver::Driver;
 use crate::apply::{Applied, ApplyError, Change, Incomplete, Means, apply};
-use crate::background::{Background, BackgroundOfObject};
+use crate::background::Background;
 use crate::gates::Gates;
-use crate::invoke::{
-    Children, ChildrenReply, ChildrenRequest, CycleContext, Front, FrontFailure, HandlerCall, StorageQuestion,
-};
+use crate::invoke::{CycleContext, Front, FrontFailure};
 use crate::memory::{ObjectMemory, Throttle, version_number};
 use crate::metrics::{Metrics, PatchResult};
 use crate::queue::{A_YEAR, Seat};
@@ -467,181 +466,6 @@ impl Failure {
             Self::Front(_) => None,
             Self::Applying(incomplete) => incomplete.newest.as_ref(),
         }
-    }
-}
-
-/// The cycle being driven: asks are answered, until it concludes.
-struct Driver<'a> {
-    reactor: &'a Reactor,
-    cycle: Cycle,
-    context: Arc<CycleContext>,
-    reference: Arc<ObjectReference>,
-    kind: &'a ServedKind,
-    /// How the queue knows the kind.
-    key: u64,
-    background: &'a mut Option<BackgroundOfObject>,
-    /// The body is the newest one.
-    consistent: bool,
-    seat: &'a mut Seat,
-    /// The user's patch, as of the last call.
-    wanted: Option<Value>,
-    transformations: bool,
-    /// The error of the last call, for its traceback.
-    last_error: Option<FrontError>,
-    /// When the last step was decided.
-    decided: Instant,
-}
-
-impl Driver<'_> {
-    async fn run(&mut self) -> Result<Conclusion, FrontFailure> {
-        let mut reply = None;
-        loop {
-            // Taken before the time of the day, so that nothing is woken up too late.
-            self.decided = self.reactor.clock.instant();
-            let now = self.reactor.clock.now();
-            let step = self.cycle.step(reply.take(), now, &mut || self.reactor.clock.jitter(1.0));
-            if let Some(scene) = self.cycle.scene()
-                && self.context.scene.get().is_none()
-            {
-                // Set once and by this task only: there is nobody to lose the race to.
-                let _ = self.context.scene.set(Arc::clone(scene));
-                if let Some(background) = self.background.as_ref()
-                    && self.consistent
-                {
-                    background.notice(&self.kind.handlers, scene);
-                }
-            }
-            let notes = self.cycle.take_notes();
-            self.log(notes);
-            match step {
-                Step::Done(conclusion) => return Ok(*conclusion),
-                Step::Ask(ask) => {
-                    let states = self.states_for(&ask, self.cycle.round().map(|round| round.states()));
-                    reply = Some(self.answer(ask, states).await?.0);
-                }
-            }
-        }
-    }
-
-    fn states_for(&self, ask: &Ask, states: Option<&[(Arc<str>, HandlerState)]>) -> Vec<(Arc<str>, HandlerState)> {
-        if matches!(ask, Ask::Choose(_)) { states.unwrap_or_default().to_vec() } else { Vec::new() }
-    }
-
-    /// The reply, and the sub-handlers that were met on the way to it.
-    async fn answer(
-        &mut self,
-        ask: Ask,
-        states: Vec<(Arc<str>, HandlerState)>,
-    ) -> Result<(Reply, BTreeSet<String>), FrontFailure> {
-        let front = Arc::clone(&self.reactor.front);
-        let context = Arc::clone(&self.context);
-        let reply = match ask {
-            Ask::Storage { ids, extra_fields, progress, diffbase } => {
-                let question = StorageQuestion { ids, extra_fields, progress, diffbase };
-                let content = front.read_storage(context, question).await?;
-                Reply::Storage { old: content.old, new: content.new, records: content.records }
-            }
-            Ask::Filters(questions) => Reply::Filters(front.filter(context, questions).await?),
-            Ask::Choose(candidates) => Reply::Chosen(front.choose(context, candidates, states).await?),
-            Ask::Call(request) => {
-                let outcome = self.call(request).await?;
-                let subrefs = outcome.subrefs.clone();
-                return Ok((Reply::Called(outcome), subrefs));
-            }
-            Ask::Background(plan) => {
-                let reactor = self.reactor;
-                let holding = reactor.background.carry_out(reactor, self.key, &context, self.background, plan).await;
-                Reply::Background { holding }
-            }
-        };
-        Ok((reply, BTreeSet::new()))
-    }
-
-    /// Calls one handler, and serves its sub-handlers meanwhile.
-    async fn call(&mut self, request: CallRequest) -> Result<CallOutcome, FrontFailure> {
-        let permit = match self.reactor.gates.of(&request.handler) {
-            Some(gate) => self.seat.pass(gate).await,
-            None => None,
-        };
-        let (way_back, mut children) = Children::channel();
-        let count = self.reactor.metrics.begin(&request.handler, request.retry, &self.reactor.clock);
-        let mut calling = self.reactor.front.call(self.handler_call(request, way_back));
-        let mut subrefs = BTreeSet::new();
-        let reply = loop {
-            tokio::select! {
-                biased;
-                Some(request) = children.recv() => {
-                    let ChildrenRequest { handlers, lifecycle, reply } = request;
-                    let Some(round) = self.cycle.sub_round(handlers, lifecycle) else { continue };
-                    let (answer, ids) = self.run_children(round).await?;
-                    subrefs.extend(ids);
-                    // The handler may be gone already, e.g. cancelled: then nobody waits for it.
-                    let _ = reply.send(answer);
-                }
-                reply = &mut calling => break reply,
-            }
-        };
-        drop(permit);
-        count.finish(&reply, &self.reactor.clock);
-        if reply.result == Err(CallError::Abandoned) {
-            return Err(FrontFailure::new("the call of a handler was given up"));
-        }
-        self.wanted = reply.patch;
-        self.transformations = reply.transformations;
-        self.last_error = reply.error;
-        Ok(CallOutcome { result: reply.result, subrefs })
-    }
-
-    fn handler_call(&self, request: CallRequest, children: Children) -> HandlerCall {
-        let change = match request.handler.kind {
-            HandlerKind::Changing => self.cycle.scene().map(|scene| scene.change_for(&request.handler)),
-            _ => None,
-        };
-        HandlerCall {
-            handler: request.handler,
-            context: Arc::clone(&self.context),
-            retry: request.retry,
-            started: request.started,
-            runtime_seconds: request.runtime_seconds,
-            timeout_seconds: request.timeout_seconds,
-            change,
-            children,
-            background: None,
-        }
-    }
-
-    /// A round of sub-handlers; boxed, since they can have sub-handlers of their own.
-    fn run_children(
-        &mut self,
-        mut round: SubRound,
-    ) -> BoxFuture<'_, Result<(ChildrenReply, BTreeSet<String>), FrontFailure>> {
-        Box::pin(async move {
-            let mut ids = BTreeSet::new();
-            let mut reply = None;
-            loop {
-                let now = self.reactor.clock.now();
-                let step = round.step(reply.take(), now, &mut || self.reactor.clock.jitter(1.0));
-                self.log(round.take_notes());
-                match step {
-                    SubStep::Ask(ask) => {
-                        let states = self.states_for(&ask, round.round().map(|round| round.states()));
-                        let (answer, subrefs) = self.answer(ask, states).await?;
-                        ids.extend(subrefs);
-                        reply = Some(answer);
-                    }
-                    SubStep::Done(conclusion) => {
-                        let conclusion = *conclusion;
-                        ids.extend(conclusion.ids.iter().map(|id| id.to_string()));
-                        self.cycle.absorb(conclusion.operations, conclusion.results);
-                        return Ok((ChildrenReply { done: conclusion.done, delay_seconds: conclusion.delay }, ids));
-                    }
-                }
-            }
-        })
-    }
-
-    fn log(&self, notes: Vec<Note>) {
-        self.reactor.write_notes(&self.reference, notes, self.last_error.clone());
     }
 }
 

@@ -1,0 +1,196 @@
+//! Drives one cycle: whatever the machine of `kopf-reaction` asks for, is asked of the front, until it concludes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use kopf_object::ObjectReference;
+use kopf_reaction::{
+    Ask, CallError, CallOutcome, CallRequest, Conclusion, Cycle, HandlerKind, HandlerState, Note, Reply, Step,
+    SubRound, SubStep,
+};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{Reactor, ServedKind};
+use crate::FrontError;
+use crate::background::BackgroundOfObject;
+use crate::invoke::{
+    Children, ChildrenReply, ChildrenRequest, CycleContext, FrontFailure, HandlerCall, StorageQuestion,
+};
+use crate::queue::Seat;
+
+/// The cycle being driven: asks are answered, until it concludes.
+pub(super) struct Driver<'a> {
+    pub(super) reactor: &'a Reactor,
+    pub(super) cycle: Cycle,
+    pub(super) context: Arc<CycleContext>,
+    pub(super) reference: Arc<ObjectReference>,
+    pub(super) kind: &'a ServedKind,
+    /// How the queue knows the kind.
+    pub(super) key: u64,
+    pub(super) background: &'a mut Option<BackgroundOfObject>,
+    /// The body is the newest one.
+    pub(super) consistent: bool,
+    pub(super) seat: &'a mut Seat,
+    /// The user's patch, as of the last call.
+    pub(super) wanted: Option<Value>,
+    pub(super) transformations: bool,
+    /// The error of the last call, for its traceback.
+    pub(super) last_error: Option<FrontError>,
+    /// When the last step was decided.
+    pub(super) decided: Instant,
+}
+
+impl Driver<'_> {
+    pub(super) async fn run(&mut self) -> Result<Conclusion, FrontFailure> {
+        let mut reply = None;
+        loop {
+            // Taken before the time of the day, so that nothing is woken up too late.
+            self.decided = self.reactor.clock.instant();
+            let now = self.reactor.clock.now();
+            let step = self.cycle.step(reply.take(), now, &mut || self.reactor.clock.jitter(1.0));
+            if let Some(scene) = self.cycle.scene()
+                && self.context.scene.get().is_none()
+            {
+                // Set once and by this task only: there is nobody to lose the race to.
+                let _ = self.context.scene.set(Arc::clone(scene));
+                if let Some(background) = self.background.as_ref()
+                    && self.consistent
+                {
+                    background.notice(&self.kind.handlers, scene);
+                }
+            }
+            let notes = self.cycle.take_notes();
+            self.log(notes);
+            match step {
+                Step::Done(conclusion) => return Ok(*conclusion),
+                Step::Ask(ask) => {
+                    let states = self.states_for(&ask, self.cycle.round().map(|round| round.states()));
+                    reply = Some(self.answer(ask, states).await?.0);
+                }
+            }
+        }
+    }
+
+    fn states_for(&self, ask: &Ask, states: Option<&[(Arc<str>, HandlerState)]>) -> Vec<(Arc<str>, HandlerState)> {
+        if matches!(ask, Ask::Choose(_)) { states.unwrap_or_default().to_vec() } else { Vec::new() }
+    }
+
+    /// The reply, and the sub-handlers that were met on the way to it.
+    async fn answer(
+        &mut self,
+        ask: Ask,
+        states: Vec<(Arc<str>, HandlerState)>,
+    ) -> Result<(Reply, BTreeSet<String>), FrontFailure> {
+        let front = Arc::clone(&self.reactor.front);
+        let context = Arc::clone(&self.context);
+        let reply = match ask {
+            Ask::Storage { ids, extra_fields, progress, diffbase } => {
+                let question = StorageQuestion { ids, extra_fields, progress, diffbase };
+                let content = front.read_storage(context, question).await?;
+                Reply::Storage { old: content.old, new: content.new, records: content.records }
+            }
+            Ask::Filters(questions) => Reply::Filters(front.filter(context, questions).await?),
+            Ask::Choose(candidates) => Reply::Chosen(front.choose(context, candidates, states).await?),
+            Ask::Call(request) => {
+                let outcome = self.call(request).await?;
+                let subrefs = outcome.subrefs.clone();
+                return Ok((Reply::Called(outcome), subrefs));
+            }
+            Ask::Background(plan) => {
+                let reactor = self.reactor;
+                let holding = reactor.background.carry_out(reactor, self.key, &context, self.background, plan).await;
+                Reply::Background { holding }
+            }
+        };
+        Ok((reply, BTreeSet::new()))
+    }
+
+    /// Calls one handler, and serves its sub-handlers meanwhile.
+    async fn call(&mut self, request: CallRequest) -> Result<CallOutcome, FrontFailure> {
+        let permit = match self.reactor.gates.of(&request.handler) {
+            Some(gate) => self.seat.pass(gate).await,
+            None => None,
+        };
+        let (way_back, mut children) = Children::channel();
+        let count = self.reactor.metrics.begin(&request.handler, request.retry, &self.reactor.clock);
+        let mut calling = self.reactor.front.call(self.handler_call(request, way_back));
+        let mut subrefs = BTreeSet::new();
+        let reply = loop {
+            tokio::select! {
+                biased;
+                Some(request) = children.recv() => {
+                    let ChildrenRequest { handlers, lifecycle, reply } = request;
+                    let Some(round) = self.cycle.sub_round(handlers, lifecycle) else { continue };
+                    let (answer, ids) = self.run_children(round).await?;
+                    subrefs.extend(ids);
+                    // The handler may be gone already, e.g. cancelled: then nobody waits for it.
+                    let _ = reply.send(answer);
+                }
+                reply = &mut calling => break reply,
+            }
+        };
+        drop(permit);
+        count.finish(&reply, &self.reactor.clock);
+        if reply.result == Err(CallError::Abandoned) {
+            return Err(FrontFailure::new("the call of a handler was given up"));
+        }
+        self.wanted = reply.patch;
+        self.transformations = reply.transformations;
+        self.last_error = reply.error;
+        Ok(CallOutcome { result: reply.result, subrefs })
+    }
+
+    fn handler_call(&self, request: CallRequest, children: Children) -> HandlerCall {
+        let change = match request.handler.kind {
+            HandlerKind::Changing => self.cycle.scene().map(|scene| scene.change_for(&request.handler)),
+            _ => None,
+        };
+        HandlerCall {
+            handler: request.handler,
+            context: Arc::clone(&self.context),
+            retry: request.retry,
+            started: request.started,
+            runtime_seconds: request.runtime_seconds,
+            timeout_seconds: request.timeout_seconds,
+            change,
+            children,
+            background: None,
+        }
+    }
+
+    /// A round of sub-handlers; boxed, since they can have sub-handlers of their own.
+    fn run_children(
+        &mut self,
+        mut round: SubRound,
+    ) -> BoxFuture<'_, Result<(ChildrenReply, BTreeSet<String>), FrontFailure>> {
+        Box::pin(async move {
+            let mut ids = BTreeSet::new();
+            let mut reply = None;
+            loop {
+                let now = self.reactor.clock.now();
+                let step = round.step(reply.take(), now, &mut || self.reactor.clock.jitter(1.0));
+                self.log(round.take_notes());
+                match step {
+                    SubStep::Ask(ask) => {
+                        let states = self.states_for(&ask, round.round().map(|round| round.states()));
+                        let (answer, subrefs) = self.answer(ask, states).await?;
+                        ids.extend(subrefs);
+                        reply = Some(answer);
+                    }
+                    SubStep::Done(conclusion) => {
+                        let conclusion = *conclusion;
+                        ids.extend(conclusion.ids.iter().map(|id| id.to_string()));
+                        self.cycle.absorb(conclusion.operations, conclusion.results);
+                        return Ok((ChildrenReply { done: conclusion.done, delay_seconds: conclusion.delay }, ids));
+                    }
+                }
+            }
+        })
+    }
+
+    fn log(&self, notes: Vec<Note>) {
+        self.reactor.write_notes(&self.reference, notes, self.last_error.clone());
+    }
+}
