@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use kopf_object::{
-    Body, Diff, MergePatch, combine, finalizers, inconsistencies, json_patch, split_status_operations,
+    Body, Diff, MergePatch, Operation, combine, finalizers, inconsistencies, json_patch, split_status_operations,
     with_version_test,
 };
 use kopf_reaction::FinalizerChange;
@@ -155,7 +155,10 @@ impl<'a> Target<'a> {
             None if refusals.is_empty() => Applied::Nothing,
             None => Applied::Patched { body: body.clone(), inconsistencies: Diff::default(), refusals },
             Some(body) => {
-                let inconsistencies = inconsistencies(&whole, body.value());
+                let metadata = whole.get("metadata");
+                let has_managed_fields = metadata.is_some_and(|metadata| metadata.get("managedFields").is_some());
+                let seen = if has_managed_fields { body.value() } else { body.lean() };
+                let inconsistencies = inconsistencies(&whole, seen);
                 Applied::Patched { body, inconsistencies, refusals }
             }
         })
@@ -233,24 +236,20 @@ impl<'a> Target<'a> {
         }
         let mut base = self.newest.clone().unwrap_or_else(|| body.clone());
         for _ in 0..CONFLICTS_AT_MOST {
-            let mut wanted = if transformations {
+            let changed = if transformations {
                 let transforming = self.means.front.transform(Arc::clone(context), base.clone());
-                transforming.await.map_err(ApplyError::Transformation)?
+                let mut wanted = transforming.await.map_err(ApplyError::Transformation)?;
+                change_finalizer(&mut wanted, finalizer, self.finalizer_setting);
+                self.replace(&base, &wanted).await
+            } else if let Some(steps) = finalizer_steps(base.lean(), finalizer, self.finalizer_setting) {
+                let path = self.path.clone();
+                self.send(&path, PatchKind::Json, &json!(steps)).await.map(drop)
             } else {
-                base.value().clone()
+                Ok(())
             };
-            match finalizer {
-                Some(FinalizerChange::Add) if !finalizers::is_deletion_ongoing(&wanted) => {
-                    finalizers::add_finalizer(&mut wanted, self.finalizer_setting);
-                }
-                Some(FinalizerChange::Remove) => {
-                    finalizers::remove_finalizer(&mut wanted, self.finalizer_setting);
-                }
-                Some(FinalizerChange::Add) | None => {}
-            }
-            let error = match self.replace(&base, &wanted).await {
+            let error = match changed {
                 Err(ApplyError::Api(error)) => error,
-                replaced => return replaced,
+                changed => return changed,
             };
             let may_be_the_content = match &error {
                 ApiError::Conflict(_) | ApiError::Unclear { .. } => false,
@@ -277,7 +276,7 @@ impl<'a> Target<'a> {
         let parts = [(Some(self.path.clone()), main), (self.status_path.clone(), status)];
         for (path, operations) in parts {
             let (Some(path), false) = (path, operations.is_empty()) else { continue };
-            let operations = json!(with_version_test(tested.value(), operations));
+            let operations = json!(with_version_test(tested.lean(), operations));
             tested = self.send(&path, PatchKind::Json, &operations).await?;
         }
         Ok(())
@@ -292,7 +291,8 @@ impl<'a> Target<'a> {
 
     /// Sends a merge patch; it does no harm if it is applied twice.
     async fn send_merge(&mut self, path: &str, patch: &Value) -> Result<(), ApplyError> {
-        let is_bound_to_a_version = patch.pointer("/metadata/resourceVersion").is_some();
+        let is_bound_to_a_version =
+            patch.get("metadata").is_some_and(|metadata| metadata.get("resourceVersion").is_some());
         let patch = self.with_uid(patch);
         for pause in self.means.backoffs {
             match self.send(path, PatchKind::Merge, &patch).await {
@@ -330,6 +330,28 @@ impl<'a> Target<'a> {
         }
         self.newest = Some(body.clone());
         Ok(body)
+    }
+}
+
+/// The finalizer alone needs no comparison of whole objects.
+fn finalizer_steps(body: &Value, change: Option<FinalizerChange>, finalizer: &str) -> Option<Vec<Operation>> {
+    match change {
+        Some(FinalizerChange::Add) if !finalizers::is_deletion_ongoing(body) => {
+            finalizers::block_deletion(body, finalizer)
+        }
+        Some(FinalizerChange::Remove) => finalizers::allow_deletion(body, finalizer),
+        Some(FinalizerChange::Add) | None => None,
+    }
+}
+
+/// The finalizer along with other changes of the object.
+fn change_finalizer(wanted: &mut Value, change: Option<FinalizerChange>, finalizer: &str) {
+    match change {
+        Some(FinalizerChange::Add) if !finalizers::is_deletion_ongoing(wanted) => {
+            finalizers::add_finalizer(wanted, finalizer);
+        }
+        Some(FinalizerChange::Remove) => finalizers::remove_finalizer(wanted, finalizer),
+        Some(FinalizerChange::Add) | None => {}
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use kopf_object::{Body, ObjectHead};
+use kopf_object::{Body, ObjectIdentity};
 use kopf_reaction::EventType;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
@@ -211,15 +211,15 @@ impl Queue {
 
     /// Something was listed or has happened to an object.
     pub fn push(&self, key: KindKey, stream: u64, listing: u64, event: EventType, raw: Bytes) {
-        let head = match ObjectHead::from_slice(&raw) {
-            Ok(head) => head,
+        let identity = match ObjectIdentity::from_slice(&raw) {
+            Ok(identity) => identity,
             Err(error) => {
                 self.inner.log.emit(Level::Error, TARGET, format!("An object cannot be read, it is skipped: {error}"));
                 return;
             }
         };
-        let version = version_number(head.metadata.resource_version.as_deref());
-        let uid = head.object_uid();
+        let version = version_number(identity.resource_version.as_deref());
+        let uid = identity.object_uid;
         let mut state = self.inner.state();
         if state.phase == QueuePhase::Closing {
             return;
@@ -410,9 +410,9 @@ impl Queue {
         entry.token = None;
         for news in &mut entry.news {
             // What has come while our own patch was made may be the echo of it.
-            let version = ObjectHead::from_slice(&news.raw)
+            let version = ObjectIdentity::from_slice(&news.raw)
                 .ok()
-                .and_then(|head| version_number(head.metadata.resource_version.as_deref()));
+                .and_then(|identity| version_number(identity.resource_version.as_deref()));
             news.outdated = news.event != EventType::Deleted && memory.knows(version);
         }
         if objects.kind.handlers.watching.is_empty() {

@@ -277,7 +277,7 @@ impl WatchStream {
             while let Some(line) = lines.next_line() {
                 let line = decode_line(&line)
                     .map_err(|source| Ending::Failed(ApiError::Decoding { what: url.clone(), source }))?;
-                let object = line.object.get().as_bytes();
+                let object = line.object;
                 let kind = match line.kind {
                     "ADDED" if initial => EventKind::Listed,
                     "ADDED" => EventKind::Added,

@@ -2,12 +2,16 @@
 //!
 //! The engine makes a [`Body`] when some handler needs more than the head of the object; the
 //! reaction reads it, the fronts convert it for users. Missing stanzas are empty, not errors.
+//!
+//! `metadata.managedFields` is about half of what the API sends of an object, and of its cost when parsed, since it
+//! is made of many small maps. The framework needs none of it, so that it is parsed only for those who ask.
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use serde_json::{Map, Value};
 
-use crate::meta::simulate_uid;
+use crate::identity::simulate_uid;
+use crate::lean::parse_lean;
 use crate::path::FieldPath;
 use crate::reference::ObjectReference;
 
@@ -29,8 +33,12 @@ pub struct Body {
 
 /// What the clones of a body share.
 struct Shared {
-    /// The parsed object; never changes.
-    value: Value,
+    /// The parsed object, maybe without the managed fields; never changes.
+    lean: Value,
+    /// Whether managed fields were left out.
+    is_partial: bool,
+    /// With the managed fields, when they are first asked for; unused if there are none.
+    whole: OnceLock<Value>,
     /// The JSON text: as received, or made from the value when it is first asked for.
     raw: OnceLock<Arc<[u8]>>,
 }
@@ -42,36 +50,51 @@ impl Body {
     /// Parses the JSON text of an object and keeps the text.
     pub fn parse(raw: impl Into<Arc<[u8]>>) -> Result<Self, serde_json::Error> {
         let raw = raw.into();
-        let value = serde_json::from_slice(&raw)?;
-        Ok(Self::assemble(value, OnceLock::from(raw)))
+        let (lean, is_partial) = parse_lean(&raw)?;
+        Ok(Self::assemble(lean, is_partial, OnceLock::from(raw)))
     }
 
     /// Wraps an object that is parsed already.
     pub fn from_value(value: Value) -> Self {
-        Self::assemble(value, OnceLock::new())
+        Self::assemble(value, false, OnceLock::new())
     }
 
-    fn assemble(value: Value, raw: OnceLock<Arc<[u8]>>) -> Self {
-        Self { shared: Arc::new(Shared { value, raw }) }
+    fn assemble(lean: Value, is_partial: bool, raw: OnceLock<Arc<[u8]>>) -> Self {
+        Self { shared: Arc::new(Shared { lean, is_partial, whole: OnceLock::new(), raw }) }
     }
 
-    /// The whole object.
+    /// The whole object. Where the managed fields do not matter, [`Body::lean`] is cheaper.
     pub fn value(&self) -> &Value {
-        &self.shared.value
+        let Shared { lean, is_partial, whole, .. } = &*self.shared;
+        if !is_partial {
+            return lean;
+        }
+        // The text was parsed before, so that it cannot be wrong.
+        whole.get_or_init(|| serde_json::from_slice(self.raw()).unwrap_or_else(|_| lean.clone()))
+    }
+
+    /// The object, maybe without its managed fields.
+    pub fn lean(&self) -> &Value {
+        &self.shared.lean
     }
 
     /// The JSON text of the whole object.
     pub fn raw(&self) -> &Arc<[u8]> {
-        let text = || self.shared.value.to_string().into_bytes().into();
+        let text = || self.shared.lean.to_string().into_bytes().into();
         self.shared.raw.get_or_init(text)
+    }
+
+    /// The object with all that is needed to look at the fields.
+    pub fn with_fields<'a>(&self, fields: impl IntoIterator<Item = &'a FieldPath>) -> &Value {
+        if fields.into_iter().any(concerns_managed_fields) { self.value() } else { self.lean() }
     }
 
     /// The value of a field, if it is there.
     pub fn get(&self, field: &FieldPath) -> Option<&Value> {
-        field.resolve(self.value())
+        field.resolve(self.with_fields([field]))
     }
 
-    /// The metadata stanza.
+    /// The metadata stanza, maybe without the managed fields.
     pub fn metadata(&self) -> &Map<String, Value> {
         self.stanza("metadata")
     }
@@ -109,12 +132,12 @@ impl Body {
 
     /// The group and version.
     pub fn api_version(&self) -> Option<&str> {
-        self.value().get("apiVersion")?.as_str()
+        self.lean().get("apiVersion")?.as_str()
     }
 
     /// The kind.
     pub fn kind(&self) -> Option<&str> {
-        self.value().get("kind")?.as_str()
+        self.lean().get("kind")?.as_str()
     }
 
     /// The name.
@@ -168,16 +191,21 @@ impl Body {
 
     /// The reference by which events and log records name the object.
     pub fn reference(&self) -> ObjectReference {
-        ObjectReference::of(self.value())
+        ObjectReference::of(self.lean())
     }
 
     fn stanza(&self, name: &str) -> &Map<String, Value> {
-        object_or_empty(self.value().get(name))
+        object_or_empty(self.lean().get(name))
     }
 
     fn metadata_text(&self, key: &str) -> Option<&str> {
         self.metadata().get(key)?.as_str()
     }
+}
+
+/// Whether the field is, contains, or is inside of the managed fields.
+fn concerns_managed_fields(field: &FieldPath) -> bool {
+    field.segments().zip(["metadata", "managedFields"]).all(|(segment, name)| segment == name)
 }
 
 fn object_or_empty(value: Option<&Value>) -> &Map<String, Value> {

@@ -6,12 +6,13 @@
 
 use serde_json::{Value, json};
 
+use crate::identity::metadata_field;
 use crate::json_patch::{Operation, with_version_test};
 use crate::path::FieldPath;
 
 /// Whether somebody has requested the deletion of the object.
 pub fn is_deletion_ongoing(body: &Value) -> bool {
-    body.pointer("/metadata/deletionTimestamp").is_some_and(|timestamp| !timestamp.is_null())
+    metadata_field(body, "deletionTimestamp").is_some_and(|timestamp| !timestamp.is_null())
 }
 
 /// Whether the object carries the finalizer, so that its deletion waits for the operator.
@@ -27,7 +28,7 @@ pub fn block_deletion(body: &Value, finalizer: &str) -> Option<Vec<Operation>> {
     let known = finalizers(body);
     let (path, value) = if !body.get("metadata").is_some_and(Value::is_object) {
         ("/metadata".to_owned(), json!({"finalizers": [finalizer]}))
-    } else if body.pointer("/metadata/finalizers").is_some_and(Value::is_array) {
+    } else if metadata_field(body, "finalizers").is_some_and(Value::is_array) {
         (format!("/metadata/finalizers/{}", known.len()), json!(finalizer))
     } else {
         ("/metadata/finalizers".to_owned(), json!([finalizer]))
@@ -74,7 +75,7 @@ pub fn remove_finalizer(body: &mut Value, finalizer: &str) {
 }
 
 fn finalizers(body: &Value) -> &[Value] {
-    let finalizers = body.pointer("/metadata/finalizers").and_then(Value::as_array);
+    let finalizers = metadata_field(body, "finalizers").and_then(Value::as_array);
     finalizers.map_or(&[], Vec::as_slice)
 }
 

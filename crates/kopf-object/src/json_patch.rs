@@ -7,6 +7,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::identity::metadata_field;
+
 /// One step of a JSON patch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
@@ -98,7 +100,7 @@ pub fn apply_json_patch(target: &mut Value, operations: &[Operation]) -> Result<
 /// Puts a test of the body's resource version before the steps, so that they are applied
 /// to exactly this body. There is no test if the body has no version.
 pub fn with_version_test(body: &Value, operations: Vec<Operation>) -> Vec<Operation> {
-    let version = body.pointer("/metadata/resourceVersion").filter(|version| !version.is_null());
+    let version = metadata_field(body, "resourceVersion").filter(|version| !version.is_null());
     let test =
         version.map(|version| Operation::Test { path: "/metadata/resourceVersion".to_owned(), value: version.clone() });
     test.into_iter().chain(operations).collect()

@@ -5,12 +5,16 @@
 //! limits the name after the slash to 63 characters, as Kubernetes does; v1 limited the whole
 //! key. Lengths count characters, as Python does, not bytes.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::alphabet::Alphabet;
 use base64::engine::{GeneralPurpose, general_purpose};
 use blake2::digest::consts::U4;
 use blake2::{Blake2b, Digest};
 use serde_json::Value;
+
+use crate::identity::metadata_field;
 
 /// The longest name of an annotation, not counting its prefix.
 const MAX_NAME_LENGTH: usize = 63;
@@ -33,10 +37,12 @@ const KNOWN_PREFIX: &str = "kopf.zalando.org";
 pub fn keys(prefix: &str, key: &str, v1: bool, body: Option<&Value>) -> Vec<String> {
     let key = match body {
         Some(body) => mark_key(key, body),
-        None => key.to_owned(),
+        None => Cow::Borrowed(key),
     };
     let mut keys = vec![v2_key(prefix, &key)];
-    if v1 {
+    // What is short enough for the old scheme, is not shortened in either.
+    let is_short = prefix.len() + "/".len() + key.len() <= MAX_NAME_LENGTH;
+    if v1 && !is_short {
         let v1_key = v1_key(prefix, &key);
         if !keys.contains(&v1_key) {
             keys.push(v1_key);
@@ -47,16 +53,28 @@ pub fn keys(prefix: &str, key: &str, v1: bool, body: Option<&Value>) -> Vec<Stri
 
 /// Adds a mark for ReplicaSets of Deployments, since Kubernetes copies the annotations of
 /// a Deployment to its ReplicaSets and would overwrite their state.
-pub fn mark_key(key: &str, body: &Value) -> String {
-    let owners = body.pointer("/metadata/ownerReferences");
-    let owners = owners.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let is_replica_set = body.get("kind").is_some_and(|kind| kind == "ReplicaSet");
+pub fn mark_key<'a>(key: &'a str, body: &Value) -> Cow<'a, str> {
+    let is_replica_set = || body.get("kind").is_some_and(|kind| kind == "ReplicaSet");
+    let owners = || metadata_field(body, "ownerReferences").and_then(Value::as_array).into_iter().flatten();
     let is_of_deployment = |owner: &Value| owner.get("kind").is_some_and(|kind| kind == "Deployment");
-    if is_replica_set && owners.iter().any(is_of_deployment) { format!("{key}-ofDRS") } else { key.to_owned() }
+    if is_replica_set() && owners().any(is_of_deployment) {
+        Cow::Owned(format!("{key}-ofDRS"))
+    } else {
+        Cow::Borrowed(key)
+    }
 }
 
 /// The key in the current scheme: at most 63 characters after the prefix.
 pub fn v2_key(prefix: &str, key: &str) -> String {
+    if key.len() <= MAX_NAME_LENGTH {
+        let mut whole = String::with_capacity(prefix.len() + "/".len() + key.len());
+        whole.push_str(prefix);
+        if !prefix.is_empty() {
+            whole.push('/');
+        }
+        whole.extend(key.chars().map(safe_character));
+        return whole;
+    }
     let suffix = if character_count(key) > MAX_NAME_LENGTH { make_suffix(key) } else { String::new() };
     let limit = MAX_NAME_LENGTH.saturating_sub(suffix.len());
     let name: String = make_safe_key(key).chars().take(limit).collect();
@@ -87,13 +105,15 @@ pub fn v1_key(prefix: &str, key: &str) -> String {
 
 /// Replaces the characters of handler ids that Kubernetes does not allow in annotations.
 pub fn make_safe_key(key: &str) -> String {
-    key.chars()
-        .map(|character| match character {
-            '/' => '.',
-            '<' | '>' => '_',
-            other => other,
-        })
-        .collect()
+    key.chars().map(safe_character).collect()
+}
+
+fn safe_character(character: char) -> char {
+    match character {
+        '/' => '.',
+        '<' | '>' => '_',
+        other => other,
+    }
 }
 
 /// The annotation by which an operator marks its own prefix, or `None` where none is needed.

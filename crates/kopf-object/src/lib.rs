@@ -52,7 +52,9 @@ pub mod finalizers;
 // The objects themselves, in part and as a whole.
 mod reference;
 
-mod meta;
+mod identity;
+
+mod lean;
 
 mod body;
 
@@ -60,10 +62,10 @@ pub use body::Body;
 pub use diff::{Diff, DiffItem, DiffOp, diff, diff_left, inconsistencies};
 pub use equality::python_equal;
 pub use essence::{EssenceOptions, build_essence, clear_progress_annotations, clear_progress_field, encode_essence};
+pub use identity::ObjectIdentity;
 pub use json_patch::{
     JsonPatchError, Operation, apply_json_patch, json_patch, split_status_operations, with_version_test,
 };
 pub use merge_patch::{MergePatch, combine, merge};
-pub use meta::{ObjectHead, ObjectMeta, OwnerHead, Text, TextMap};
 pub use path::FieldPath;
 pub use reference::ObjectReference;

@@ -80,7 +80,11 @@ fn write_value(text: &mut String, value: &Value, separators: &Separators) {
 
 fn write_string(text: &mut String, string: &str) {
     text.push('"');
-    for character in string.chars() {
+    // Most strings have nothing to be escaped, or little: what needs no escapes is copied as a whole.
+    let is_plain = |byte: &u8| matches!(byte, 0x20..=0x7e) && !matches!(byte, b'"' | b'\\');
+    let plain = string.bytes().take_while(is_plain).count();
+    text.push_str(&string[..plain]);
+    for character in string[plain..].chars() {
         match character {
             '"' => text.push_str("\\\""),
             '\\' => text.push_str("\\\\"),

@@ -6,6 +6,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::identity::metadata_field;
+
 /// Which object is meant. Any part can be unknown, e.g. the namespace of cluster-scoped objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -30,13 +32,13 @@ pub struct ObjectReference {
 impl ObjectReference {
     /// Takes the parts of a reference from a body.
     pub fn of(body: &Value) -> Self {
-        let text = |pointer| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
         Self {
-            api_version: text("/apiVersion"),
-            kind: text("/kind"),
-            name: text("/metadata/name"),
-            uid: text("/metadata/uid"),
-            namespace: text("/metadata/namespace"),
+            api_version: text(body.get("apiVersion")),
+            kind: text(body.get("kind")),
+            name: text(metadata_field(body, "name")),
+            uid: text(metadata_field(body, "uid")),
+            namespace: text(metadata_field(body, "namespace")),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Properties that hold for any data, checked on random ones.
 
 use kopf_object::{
-    Body, FieldPath, ObjectHead, apply_json_patch, combine, diff, diff_left, json_patch, keys, merge, python_equal,
+    Body, FieldPath, ObjectIdentity, apply_json_patch, combine, diff, diff_left, json_patch, keys, merge, python_equal,
     python_json,
 };
 use proptest::prelude::*;
@@ -155,18 +155,32 @@ proptest! {
     }
 
     #[test]
-    fn the_head_says_the_same_as_the_body(name in any::<String>(), labels in prop::collection::btree_map(key(), any::<String>(), 0..4), rest in object()) {
+    fn the_identity_is_that_of_the_body(
+        name in any::<String>(),
+        uid in any::<Option<String>>(),
+        version in any::<Option<String>>(),
+        rest in object(),
+    ) {
         let body = Body::from_value(serde_json::json!({
             "spec": rest,
+            "metadata": {"name": name, "managedFields": [rest], "resourceVersion": version, "uid": uid},
             "kind": "Thing",
-            "metadata": {"name": name, "labels": labels, "managedFields": [rest]},
         }));
-        let head = ObjectHead::from_slice(body.raw()).unwrap();
-        prop_assert_eq!(head.metadata.name.as_deref(), body.name());
-        prop_assert_eq!(head.object_uid(), body.object_uid());
-        prop_assert_eq!(head.reference(), body.reference());
-        for (key, value) in &labels {
-            prop_assert_eq!(head.metadata.labels.get(key), Some(value.as_str()));
+        let identity = ObjectIdentity::from_slice(body.raw()).unwrap();
+        prop_assert_eq!(identity.object_uid, body.object_uid());
+        prop_assert_eq!(identity.resource_version.as_deref(), body.resource_version());
+    }
+
+    #[test]
+    fn bodies_are_whole_although_parsed_in_part(managed in object(), rest in object()) {
+        let value = serde_json::json!({"metadata": {"managedFields": managed, "name": "n"}, "spec": rest});
+        let body = Body::parse(value.to_string().into_bytes()).unwrap();
+        prop_assert_eq!(body.value(), &value);
+        prop_assert_eq!(body.lean(), &serde_json::json!({"metadata": {"name": "n"}, "spec": rest}));
+        for field in ["metadata", "metadata.managedFields", "metadata.name", "spec"] {
+            let field = FieldPath::parse(field);
+            prop_assert_eq!(body.get(&field), field.resolve(&value));
         }
+        prop_assert_eq!(body.get(&FieldPath::root()), Some(&value));
     }
 }

@@ -211,7 +211,7 @@ impl AdmissionReview {
         candidates: &[Arc<Handler>],
         answers: &Answers,
     ) -> Result<Vec<Arc<Handler>>, Vec<FilterQuestion>> {
-        let subject = Subject { body: self.body.value(), change: None };
+        let subject = Subject { body: &self.body, change: None };
         select(&deduplicated(candidates.to_vec()), subject, FilterDepth::Full, answers)
     }
 

@@ -318,19 +318,19 @@ impl Cycle {
         let (mut old, mut new) = match from_front {
             Some(essences) => essences,
             None => (
-                settings.diffbase.fetch(body.value(), &mut corruptions),
-                Some(settings.diffbase.build(body.value(), &handlers.extra_fields)),
+                settings.diffbase.fetch(body.lean(), &mut corruptions),
+                Some(settings.diffbase.build(body.with_fields(&handlers.extra_fields), &handlers.extra_fields)),
             ),
         };
         for essence in [&mut old, &mut new].into_iter().flatten() {
             settings.progress.clear(essence);
         }
         let diff = Scene::difference(old.as_ref(), new.as_ref());
-        let deletion_ongoing = finalizers::is_deletion_ongoing(body.value());
+        let deletion_ongoing = finalizers::is_deletion_ongoing(body.lean());
         let cause = detect(Facts {
             event: self.input.event,
             deletion_ongoing,
-            deletion_blocked: finalizers::is_deletion_blocked(body.value(), &settings.finalizer),
+            deletion_blocked: finalizers::is_deletion_blocked(body.lean(), &settings.finalizer),
             handled_before: old.is_some(),
             changed: !diff.is_empty(),
             initial: self.input.initial,
@@ -423,7 +423,7 @@ impl Cycle {
             || self.background_holding > 0
             || select(&holding, scene.as_change(), FilterDepth::Interest, &self.answers)
                 .is_ok_and(|holding| !holding.is_empty());
-        let held = finalizers::is_deletion_blocked(scene.body.value(), &settings.finalizer);
+        let held = finalizers::is_deletion_blocked(scene.body.lean(), &settings.finalizer);
         let gone = scene.reason() == Reason::Gone;
 
         self.stage = Stage::Concluding;
@@ -480,7 +480,7 @@ impl Cycle {
         let records = if settings.progress.is_front() {
             std::mem::take(&mut self.records)
         } else {
-            let body = scene.body.value();
+            let body = scene.body.lean();
             let fetch = |handler: &Arc<Handler>| {
                 let record = settings.progress.fetch(&handler.id, body, &mut self.corruptions)?;
                 Some((Arc::clone(&handler.id), record))
@@ -629,7 +629,7 @@ impl Cycle {
             && let Some(scene) = self.scene.clone()
         {
             self.stage = Stage::Finished;
-            let held = finalizers::is_deletion_blocked(scene.body.value(), &self.input.settings.finalizer);
+            let held = finalizers::is_deletion_blocked(scene.body.lean(), &self.input.settings.finalizer);
             let gone = scene.reason() == Reason::Gone;
             let waiting = conclusion.delay.is_some() || conclusion.awaits_newer || self.background_holding > 0;
             if scene.deletion_ongoing && held && !gone && !waiting && conclusion.finalizer.is_none() {
@@ -643,7 +643,7 @@ impl Cycle {
 
     fn write(&mut self, scene: &Scene, conclusion: &mut Conclusion) {
         let settings = &self.input.settings;
-        let body = scene.body.value();
+        let body = scene.body.lean();
         for operation in std::mem::take(&mut self.operations) {
             let for_front = match &operation {
                 StorageOperation::DiffBase { .. } => settings.diffbase.is_front(),

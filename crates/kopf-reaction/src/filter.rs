@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kopf_object::{FieldPath, python_equal};
+use kopf_object::{Body, FieldPath, python_equal};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -47,7 +47,7 @@ impl From<FilterForm> for Filter {
 /// What the filters look at.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    pub body: &'a Value,
+    pub body: &'a Body,
     /// The essences before and after, where changes are handled; None for events.
     pub change: Option<(Option<&'a Value>, Option<&'a Value>)>,
 }
@@ -154,7 +154,7 @@ fn metadata(
     slot: fn(String) -> FilterSlot,
 ) -> Verdict {
     let Some(filters) = filters else { return Verdict::Yes };
-    let content = subject.body.get("metadata").and_then(|metadata| metadata.get(stanza));
+    let content = subject.body.metadata().get(stanza);
     let mut question = None;
     for (key, filter) in filters {
         let value = content.and_then(|content| content.get(key));
@@ -176,7 +176,7 @@ fn field_value(handler: &Handler, subject: Subject<'_>, answers: &Answers) -> Ve
     let Some(field) = &handler.field else { return Verdict::Yes };
     let candidates: Vec<(bool, Option<&Value>)> = match subject.change {
         Some((old, new)) => vec![(false, resolve(field, new)), (true, resolve(field, old))],
-        None => vec![(false, resolve(field, Some(subject.body)))],
+        None => vec![(false, subject.body.get(field))],
     };
     let expected = handler.value.as_ref().unwrap_or(&Filter::Present);
     for (before, value) in candidates {
@@ -256,8 +256,9 @@ mod tests {
         let handler = handler(declaration.clone());
         let change =
             change.as_ref().map(|(old, new)| ((!old.is_null()).then_some(old), (!new.is_null()).then_some(new)));
-        let selected = select(&[handler], Subject { body, change }, depth, &Answers::default()).unwrap();
-        assert_eq!(!selected.is_empty(), expected, "{declaration} on {body} {change:?} {depth:?}");
+        let body = Body::from_value(body.clone());
+        let selected = select(&[handler], Subject { body: &body, change }, depth, &Answers::default()).unwrap();
+        assert_eq!(!selected.is_empty(), expected, "{declaration} on {body:?} {change:?} {depth:?}");
     }
 
     #[test]
@@ -317,7 +318,7 @@ mod tests {
 
     #[test]
     fn callbacks_are_asked_last_and_once() {
-        let body = json!({"metadata": {"labels": {"a": "x"}}, "spec": {"size": 2}});
+        let body = Body::from_value(json!({"metadata": {"labels": {"a": "x"}}, "spec": {"size": 2}}));
         let subject = Subject { body: &body, change: None };
         let refused = handler(json!({"labels": {"a": {"absent": true}}, "when": true}));
         assert!(select(&[refused], subject, FilterDepth::Full, &Answers::default()).unwrap().is_empty());
@@ -356,7 +357,7 @@ mod tests {
         let mut twin = Handler::new(1, "fn", HandlerKind::Changing);
         twin.function = 0;
         let handlers = [Arc::new(Handler::new(0, "fn", HandlerKind::Changing)), Arc::new(twin)];
-        let body = json!({});
+        let body = Body::from_value(json!({}));
         let selected = select(&handlers, Subject { body: &body, change: None }, FilterDepth::Full, &Answers::default());
         assert_eq!(selected.unwrap().len(), 1);
     }

@@ -81,7 +81,7 @@ impl Indexing {
             _ => {}
         }
         if self.round.is_none() {
-            let subject = Subject { body: self.body.value(), change: None };
+            let subject = Subject { body: &self.body, change: None };
             match select(&self.handlers, subject, FilterDepth::Full, &self.answers) {
                 Err(questions) => {
                     self.asked.clone_from(&questions);

@@ -108,12 +108,12 @@ impl Scene {
 
     /// What the filters of events look at.
     pub fn as_event(&self) -> Subject<'_> {
-        Subject { body: self.body.value(), change: None }
+        Subject { body: &self.body, change: None }
     }
 
     /// What the filters of changes look at.
     pub fn as_change(&self) -> Subject<'_> {
-        Subject { body: self.body.value(), change: Some((self.old.as_ref(), self.new.as_ref())) }
+        Subject { body: &self.body, change: Some((self.old.as_ref(), self.new.as_ref())) }
     }
 
     /// The handlers that are declared for the reason, before any filters.

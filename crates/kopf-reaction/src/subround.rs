@@ -163,7 +163,7 @@ impl SubRound {
     fn read(&mut self, owned: &[Arc<Handler>]) -> Vec<(Arc<str>, Value)> {
         let mut corruptions = Vec::new();
         let mut fetch = |handler: &Arc<Handler>| {
-            let record = self.settings.progress.fetch(&handler.id, self.scene.body.value(), &mut corruptions)?;
+            let record = self.settings.progress.fetch(&handler.id, self.scene.body.lean(), &mut corruptions)?;
             Some((Arc::clone(&handler.id), record))
         };
         let records = owned.iter().filter_map(&mut fetch).collect();

@@ -55,7 +55,7 @@ impl Context {
 
     /// The value of a field, such as `spec.size`.
     pub fn get(&self, field: impl Into<FieldPath>) -> Option<&Value> {
-        field.into().resolve_present(self.cycle.body.value())
+        self.cycle.body.get(&field.into()).filter(|value| !value.is_null())
     }
 
     /// The name of the object; empty if it has none.

@@ -26,13 +26,17 @@ impl LineSplitter {
     /// Takes the next bytes, whose lines are then given by [`next_line`](Self::next_line).
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), LineTooLong> {
         self.rest.extend_from_slice(bytes);
-        if self.rest.len() > LONGEST_LINE && !self.rest.contains(&b'\n') { Err(LineTooLong) } else { Ok(()) }
+        if self.rest.len() > LONGEST_LINE && memchr::memchr(b'\n', &self.rest).is_none() {
+            Err(LineTooLong)
+        } else {
+            Ok(())
+        }
     }
 
     /// The next whole line, without its end; empty lines are skipped.
     pub fn next_line(&mut self) -> Option<BytesMut> {
         loop {
-            let Some(found) = self.rest[self.searched..].iter().position(|byte| *byte == b'\n') else {
+            let Some(found) = memchr::memchr(b'\n', &self.rest[self.searched..]) else {
                 self.searched = self.rest.len();
                 return None;
             };
@@ -47,17 +51,37 @@ impl LineSplitter {
 }
 
 /// One line of a watch: what has happened, and the object as it came.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct WatchLine<'a> {
-    #[serde(rename = "type")]
     pub kind: &'a str,
-    #[serde(borrow)]
-    pub object: &'a RawValue,
+    /// Checked by whoever decodes it.
+    pub object: &'a [u8],
 }
 
 /// Decodes the envelope of a line.
 pub(super) fn decode_line(line: &[u8]) -> Result<WatchLine<'_>, serde_json::Error> {
-    serde_json::from_slice(line)
+    #[derive(Deserialize)]
+    struct Envelope<'a> {
+        #[serde(rename = "type")]
+        kind: &'a str,
+        #[serde(borrow)]
+        object: &'a RawValue,
+    }
+    if let Some(line) = open_usual_envelope(line) {
+        return Ok(line);
+    }
+    let envelope: Envelope<'_> = serde_json::from_slice(line)?;
+    Ok(WatchLine { kind: envelope.kind, object: envelope.object.get().as_bytes() })
+}
+
+/// API servers write the type, then the object, and nothing else; so the object needs not be walked to find its end.
+fn open_usual_envelope(line: &[u8]) -> Option<WatchLine<'_>> {
+    let rest = line.strip_prefix(b"{\"type\":\"")?;
+    let (kind, rest) = rest.split_at(memchr::memchr(b'"', rest)?);
+    let object = rest.strip_prefix(b"\",\"object\":")?.strip_suffix(b"}")?;
+    let is_object = object.starts_with(b"{") && object.ends_with(b"}");
+    let kind = str::from_utf8(kind).ok().filter(|kind| !kind.contains('\\'))?;
+    is_object.then_some(WatchLine { kind, object })
 }
 
 /// The version of an object, to go on from; the rest of it is skipped.
@@ -206,7 +230,15 @@ mod tests {
     #[test]
     fn envelopes() {
         let line = decode_line(br#"{"type":"ADDED","object":{"kind":"X", "metadata":{}}}"#).unwrap();
-        assert_eq!((line.kind, line.object.get()), ("ADDED", r#"{"kind":"X", "metadata":{}}"#));
+        assert_eq!(line, WatchLine { kind: "ADDED", object: br#"{"kind":"X", "metadata":{}}"# });
+        // Whatever else is allowed in JSON, is understood, too.
+        for odd in [
+            r#"{"type": "ADDED", "object": {"a": 1}}"#,
+            r#"{"object":{"a": 1},"type":"ADDED"}"#,
+            r#" {"type":"ADDED","object":{"a": 1} } "#,
+        ] {
+            assert_eq!(decode_line(odd.as_bytes()).unwrap(), WatchLine { kind: "ADDED", object: br#"{"a": 1}"# });
+        }
         assert!(decode_line(br#"{"type":"ADDED"}"#).is_err());
     }
 

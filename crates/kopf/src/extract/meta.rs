@@ -11,6 +11,8 @@ use super::{FromCall, read};
 use crate::{Call, Result};
 
 /// The metadata of the object; dereferences to kube's [`ObjectMeta`].
+///
+/// The managed fields are left out, as they cost more than all the rest; [`Object`](crate::Object) has them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Meta {
     metadata: ObjectMeta,
@@ -95,7 +97,7 @@ impl Deref for Meta {
 impl<S: Sync> FromCall<S> for Meta {
     async fn from_call(call: &Call, _: &S) -> Result<Self> {
         let context = call.context();
-        let metadata = match context.body().value().get("metadata") {
+        let metadata = match context.body().lean().get("metadata") {
             Some(metadata) if *metadata != Value::Null => read(call, "metadata", metadata)?,
             _ => ObjectMeta::default(),
         };
