@@ -20,8 +20,8 @@ use crate::webhooks::Admission;
 use crate::{defaults, go_form, go_types, json, kinds, names, rules};
 
 pub use decode::{
-    check_fields, check_type, decode, decode_options, from_yaml, internal_package, type_mismatch, type_problem,
-    unknown_fields,
+    check_fields, check_type, decode, decode_noting_repeats, decode_options, from_yaml, internal_package,
+    type_mismatch, type_problem, unknown_fields,
 };
 
 /// Which part of an object is written.
@@ -317,7 +317,7 @@ fn complete(resource: &ResourceType, value: &mut Value) {
 fn settle_form(resource: &ResourceType, value: &mut Value, settle: fn(&str, &str, &mut Value)) {
     // CRDs are kept in another way, and know by themselves what they show.
     if resource.custom().is_none() && !resource.is(CRDS.0, CRDS.1) {
-        settle(&resource.api_version(), &resource.kind, value);
+        settle(resource.api_version(), &resource.kind, value);
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::capture;
 use crate::crd::CustomVersion;
+use crate::go_types;
 use crate::schema::Schema;
 use crate::webhooks::ConversionWebhook;
 
@@ -31,6 +32,10 @@ pub struct ResourceType {
     /// Under which name its objects are stored; shared by all versions of the resource.
     pub storage: Arc<str>,
     pub origin: Origin,
+    /// `apps/v1`
+    api_version: String,
+    /// `deployments.apps`
+    qualified: String,
     /// Compiled when the first object is written; None for kinds without one.
     schema: OnceLock<Option<Schema>>,
     /// Found when the first object is written; None for custom resources.
@@ -43,12 +48,21 @@ pub struct Definition {
     /// The document that it is in.
     document: Arc<Value>,
     pub name: String,
+    /// Looked for when the first object is written.
+    has_quantities: OnceLock<bool>,
 }
 
 impl Definition {
     /// All definitions of its document, by their names.
     pub fn all(&self) -> Option<&Map<String, Value>> {
         self.document["components"]["schemas"].as_object()
+    }
+
+    /// Whether there are quantities in such objects.
+    pub fn has_quantities(&self) -> bool {
+        *self
+            .has_quantities
+            .get_or_init(|| self.all().is_some_and(|known| go_types::mentions_quantities(known, &self.name)))
     }
 }
 
@@ -75,16 +89,16 @@ pub struct Subresource {
 /// The resources of the API at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
-    /// By group, version and plural name.
-    types: HashMap<(String, String, String), Arc<ResourceType>>,
+    /// By plural name; of most names there are only a few.
+    types: HashMap<String, Vec<Arc<ResourceType>>>,
     /// The versions of each group of CRDs, the preferred one first.
     custom_groups: BTreeMap<String, Vec<String>>,
 }
 
 impl ResourceType {
     /// `deployments.apps`, as in messages about objects.
-    pub fn qualified(&self) -> String {
-        qualified(&self.plural, &self.group)
+    pub fn qualified(&self) -> &str {
+        &self.qualified
     }
 
     /// `Deployment.apps`, as in messages about kinds.
@@ -98,11 +112,8 @@ impl ResourceType {
     }
 
     /// `apps/v1`, as in objects.
-    pub fn api_version(&self) -> String {
-        match self.group.as_str() {
-            "" => self.version.clone(),
-            group => format!("{group}/{}", self.version),
-        }
+    pub fn api_version(&self) -> &str {
+        &self.api_version
     }
 
     /// Whether it is this resource of this group, in any version.
@@ -142,7 +153,7 @@ impl ResourceType {
                 let document = definitions(&self.group, &self.version)?;
                 let known = document["components"]["schemas"].as_object()?;
                 let name = Schema::definition_of_kind(known, &self.group, &self.version, &self.kind)?.to_owned();
-                Some(Definition { document, name })
+                Some(Definition { document, name, has_quantities: OnceLock::new() })
             })
             .as_ref()
     }
@@ -161,8 +172,12 @@ impl ResourceType {
 impl Catalog {
     /// The catalog without any CRD.
     pub fn built_in() -> Self {
-        static BUILT_IN: LazyLock<HashMap<(String, String, String), Arc<ResourceType>>> = LazyLock::new(read_captured);
-        Self { types: BUILT_IN.clone(), custom_groups: BTreeMap::new() }
+        Self { types: Self::captured().clone(), custom_groups: BTreeMap::new() }
+    }
+
+    fn captured() -> &'static HashMap<String, Vec<Arc<ResourceType>>> {
+        static CAPTURED: LazyLock<HashMap<String, Vec<Arc<ResourceType>>>> = LazyLock::new(read_captured);
+        &CAPTURED
     }
 
     /// The same catalog with other custom resources.
@@ -173,8 +188,9 @@ impl Catalog {
             if !versions.contains(&resource.version) {
                 versions.push(resource.version.clone());
             }
-            let key = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
-            catalog.types.insert(key, Arc::new(resource));
+            let same_name = catalog.types.entry(resource.plural.clone()).or_default();
+            same_name.retain(|known| (&known.group, &known.version) != (&resource.group, &resource.version));
+            same_name.push(Arc::new(resource));
         }
         for versions in catalog.custom_groups.values_mut() {
             versions.sort_by_key(|version| std::cmp::Reverse(version_priority(version)));
@@ -183,7 +199,7 @@ impl Catalog {
     }
 
     pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<ResourceType>> {
-        self.types.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+        self.types.get(plural)?.iter().find(|known| known.group == group && known.version == version)
     }
 
     /// The same resource in its other versions, the best one first.
@@ -191,7 +207,7 @@ impl Catalog {
         let is_other = |other: &&Arc<ResourceType>| {
             other.storage == resource.storage && (&other.group, &other.version) != (&resource.group, &resource.version)
         };
-        let mut others: Vec<_> = self.types.values().filter(is_other).cloned().collect();
+        let mut others: Vec<_> = self.all().filter(is_other).cloned().collect();
         others.sort_by_key(|other| std::cmp::Reverse(version_priority(&other.version)));
         others
     }
@@ -199,14 +215,14 @@ impl Catalog {
     /// All resources of a version of a group, in the order of their names.
     pub fn in_version(&self, group: &str, version: &str) -> Vec<&Arc<ResourceType>> {
         let mut found: Vec<_> =
-            self.types.values().filter(|resource| resource.group == group && resource.version == version).collect();
+            self.all().filter(|resource| resource.group == group && resource.version == version).collect();
         found.sort_by(|one, other| one.plural.cmp(&other.plural));
         found
     }
 
     /// All resources in all versions, in no order.
     pub fn all(&self) -> impl Iterator<Item = &Arc<ResourceType>> {
-        self.types.values()
+        self.types.values().flatten()
     }
 
     /// The groups of CRDs with their versions, the preferred one first.
@@ -228,7 +244,7 @@ impl Catalog {
         ];
         const IN_CORE: [&str; 7] =
             ["Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList", "List", "PodLogOptions"];
-        let mut versions = Self::built_in().types.into_values().filter(|known| known.api_version() == api_version);
+        let mut versions = Self::captured().values().flatten().filter(|known| known.api_version() == api_version);
         EVERYWHERE.contains(&kind) && versions.next().is_some()
             || api_version == "v1" && IN_CORE.contains(&kind)
             || versions.any(|known| known.kind == kind || known.list_kind == kind)
@@ -236,12 +252,12 @@ impl Catalog {
 
     /// Whether the group exists in any version.
     pub fn has_group(&self, group: &str) -> bool {
-        self.types.keys().any(|(known, _, _)| known == group)
+        self.all().any(|known| known.group == group)
     }
 
     /// One resource for each place of storage, in its best version.
     pub fn by_storage(&self) -> BTreeMap<&str, &Arc<ResourceType>> {
-        let mut all: Vec<_> = self.types.values().collect();
+        let mut all: Vec<_> = self.all().collect();
         // The core group comes last, so that it wins over other views of the same objects.
         all.sort_by_key(|resource| (resource.group.is_empty(), version_priority(&resource.version)));
         all.into_iter().map(|resource| (&*resource.storage, resource)).collect()
@@ -270,6 +286,11 @@ impl From<TypeFacts> for ResourceType {
         let storage_group = if facts.group == "events.k8s.io" { "" } else { facts.group.as_str() };
         Self {
             storage: qualified(&facts.plural, storage_group).into(),
+            api_version: match facts.group.as_str() {
+                "" => facts.version.clone(),
+                group => format!("{group}/{}", facts.version),
+            },
+            qualified: qualified(&facts.plural, &facts.group),
             group: facts.group,
             version: facts.version,
             plural: facts.plural,
@@ -314,8 +335,8 @@ pub fn version_priority(version: &str) -> (u8, u64, u64) {
 }
 
 /// The built-in resources, from the captured discovery.
-fn read_captured() -> HashMap<(String, String, String), Arc<ResourceType>> {
-    let mut types = HashMap::new();
+fn read_captured() -> HashMap<String, Vec<Arc<ResourceType>>> {
+    let mut types: HashMap<String, Vec<_>> = HashMap::new();
     let Value::Object(versions) = capture::discovery("resources") else { return types };
     for (group_version, list) in &versions {
         let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
@@ -353,7 +374,7 @@ fn read_captured() -> HashMap<(String, String, String), Arc<ResourceType>> {
                 kind,
                 plural: plural.clone(),
             };
-            types.insert((group.to_owned(), version.to_owned(), plural), Arc::new(facts.into()));
+            types.entry(plural).or_default().push(Arc::new(facts.into()));
         }
     }
     types

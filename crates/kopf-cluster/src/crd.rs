@@ -379,7 +379,7 @@ mod tests {
         assert_eq!(settle(&settled, &[], Timestamp::UNIX_EPOCH), None);
         let types = resource_types(&settled);
         assert_eq!(types.len(), 1);
-        assert_eq!((types[0].qualified().as_str(), types[0].has_status()), ("widgets.example.com", true));
+        assert_eq!((types[0].qualified(), types[0].has_status()), ("widgets.example.com", true));
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub fn fill_in(resource: &ResourceType, object: &mut Value) {
             fill_all(object, paths);
         }
     }
-    let pod = match name.as_str() {
+    let pod = match name {
         "pods" => object.get_mut("spec"),
         "cronjobs.batch" => object.pointer_mut("/spec/jobTemplate/spec/template/spec"),
         "podtemplates" => object.pointer_mut("/template/spec"),

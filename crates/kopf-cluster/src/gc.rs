@@ -89,7 +89,7 @@ pub fn finish_crd_if_empty(state: &Arc<State>, resource: &ResourceType) {
             .get(&resource.group, &resource.version, &resource.plural)
             .is_some_and(|current| current.custom().is_some_and(|custom| custom.terminating));
     if terminating && state.store().is_empty(&resource.storage) {
-        release_crd(state, &resource.qualified());
+        release_crd(state, resource.qualified());
     }
 }
 

@@ -36,10 +36,9 @@ enum Emptiness {
 
 fn settle_as(emptiness: Emptiness, api_version: &str, kind: &str, object: &mut Value) {
     let (Some(fields), Some(structs)) = (object.as_object_mut(), structs(api_version, kind)) else { return };
-    let metadata = fields.get("metadata").cloned();
-    Form { all: structs.0, emptiness }.settle_fields(structs.1, fields, 0);
-    fields.shift_remove("metadata");
-    if let Some(metadata) = metadata {
+    Form { all: structs.0, emptiness, skips_metadata: true }.settle_fields(structs.1, fields, 0);
+    let comes_first = fields.keys().next().is_some_and(|first| first == "metadata");
+    if !comes_first && let Some(metadata) = fields.shift_remove("metadata") {
         fields.shift_insert(0, "metadata".into(), metadata);
     }
 }
@@ -48,7 +47,7 @@ fn settle_as(emptiness: Emptiness, api_version: &str, kind: &str, object: &mut V
 pub fn empty(api_version: &str, kind: &str) -> Option<Map<String, Value>> {
     let (all, fields) = structs(api_version, kind)?;
     let mut object = Map::new();
-    Form { all, emptiness: Emptiness::Nothing }.settle_fields(fields, &mut object, 0);
+    Form { all, emptiness: Emptiness::Nothing, skips_metadata: false }.settle_fields(fields, &mut object, 0);
     Some(object)
 }
 
@@ -94,6 +93,8 @@ fn read() -> Structs {
 struct Form<'a> {
     all: &'a Structs,
     emptiness: Emptiness,
+    /// The metadata of the object itself stays as it is.
+    skips_metadata: bool,
 }
 
 impl Form<'_> {
@@ -106,6 +107,9 @@ impl Form<'_> {
                 if let Some(inner) = field.kind.strip_prefix('@').and_then(|name| self.all.get(name)) {
                     self.settle_fields(inner, object, depth + 1);
                 }
+                continue;
+            }
+            if depth == 0 && self.skips_metadata && field.name == "metadata" {
                 continue;
             }
             match object.get_mut(field.name).filter(|value| !value.is_null()) {

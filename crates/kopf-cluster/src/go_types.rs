@@ -13,7 +13,7 @@ use crate::schema::go_quote;
 pub fn misfit(resource: &ResourceType, object: &Value) -> Option<String> {
     let definition = resource.definition()?;
     let known = definition.all()?;
-    Walk { known }.fields(&definition.name, known.get(&definition.name)?, "", object)
+    Walk { known }.fields(&definition.name, known.get(&definition.name)?, None, object)
 }
 
 /// The same for a scale, which is only a part of others.
@@ -21,7 +21,7 @@ pub fn misfit_of_scale(scale: &Value) -> Option<String> {
     const NAME: &str = "io.k8s.api.autoscaling.v1.Scale";
     let document = crate::catalog::definitions("", "v1")?;
     let known = document["components"]["schemas"].as_object()?;
-    Walk { known }.fields(NAME, known.get(NAME)?, "", scale)
+    Walk { known }.fields(NAME, known.get(NAME)?, None, scale)
 }
 
 /// The same for the metadata of custom resources.
@@ -29,16 +29,44 @@ pub fn metadata_misfit(object: &Value) -> Option<String> {
     const NAME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
     let document = crate::catalog::definitions("", "v1")?;
     let known = document["components"]["schemas"].as_object()?;
-    Walk { known }.fields(NAME, known.get(NAME)?, "", object.get("metadata")?)
+    Walk { known }.fields(NAME, known.get(NAME)?, None, object.get("metadata")?)
 }
 
 /// Writes all quantities of an object in their one form: `1024Ki` becomes `1Mi`.
 pub fn settle_quantities(resource: &ResourceType, object: &mut Value) {
-    let Some(definition) = resource.definition() else { return };
+    let Some(definition) = resource.definition().filter(|definition| definition.has_quantities()) else { return };
     let Some(known) = definition.all() else { return };
     if let Some(schema) = known.get(&definition.name) {
         Walk { known }.settle(schema, object);
     }
+}
+
+/// Whether there is any quantity in a definition or in those that it refers to.
+pub fn mentions_quantities(known: &Map<String, Value>, name: &str) -> bool {
+    let mut seen = vec![name];
+    let mut position = 0;
+    while let Some(name) = seen.get(position) {
+        let mut pending: Vec<&Value> = known.get(*name).into_iter().collect();
+        while let Some(schema) = pending.pop() {
+            match reference(schema) {
+                Some(name) if is_quantity(name) => return true,
+                Some(name) if !seen.contains(&name) => seen.push(name),
+                Some(_) => {}
+                None => {
+                    pending
+                        .extend(schema.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::values));
+                    pending.extend(schema.get("items"));
+                    pending.extend(schema.get("additionalProperties"));
+                }
+            }
+        }
+        position += 1;
+    }
+    false
+}
+
+pub fn is_quantity(definition: &str) -> bool {
+    definition.ends_with(".resource.Quantity")
 }
 
 struct Walk<'a> {
@@ -49,18 +77,29 @@ struct Walk<'a> {
 /// A place in an object: where it is, and in which struct.
 struct Place<'a> {
     owner: &'a str,
-    path: &'a str,
+    /// The field around it, unless it is one of the object itself.
+    parent: Option<&'a Place<'a>>,
+    name: &'a str,
+}
+
+impl Place<'_> {
+    fn path(&self) -> String {
+        match self.parent {
+            Some(parent) => format!("{}.{}", parent.path(), self.name),
+            None => self.name.to_owned(),
+        }
+    }
 }
 
 impl Walk<'_> {
     /// The fields of a struct.
-    fn fields(&self, definition: &str, schema: &Value, path: &str, value: &Value) -> Option<String> {
+    fn fields(&self, definition: &str, schema: &Value, parent: Option<&Place<'_>>, value: &Value) -> Option<String> {
         let owner = definition.rsplit('.').next().unwrap_or_default();
         let properties = schema.get("properties")?.as_object()?;
-        value.as_object()?.iter().find_map(|(name, field)| {
-            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-            self.value(properties.get(name)?, &Place { owner, path: &path }, field)
-        })
+        value
+            .as_object()?
+            .iter()
+            .find_map(|(name, field)| self.value(properties.get(name)?, &Place { owner, parent, name }, field))
     }
 
     fn value(&self, schema: &Value, place: &Place<'_>, value: &Value) -> Option<String> {
@@ -108,7 +147,7 @@ impl Walk<'_> {
             | "JSONSchemaPropsOrBool"
             | "JSONSchemaPropsOrStringArray" => None,
             _ if schema.get("properties").is_some() => match value {
-                Value::Object(_) => self.fields(name, schema, place.path, value),
+                Value::Object(_) => self.fields(name, schema, Some(place), value),
                 _ => Some(message(value, place, &go_name(name))),
             },
             _ => self.value(schema, place, value),
@@ -117,7 +156,7 @@ impl Walk<'_> {
 
     fn settle(&self, schema: &Value, value: &mut Value) {
         if let Some(name) = reference(schema) {
-            if name.ends_with(".resource.Quantity") {
+            if is_quantity(name) {
                 if let Some(quantity) = Quantity::of(value) {
                     *value = Value::String(quantity.to_string());
                 }
@@ -163,7 +202,7 @@ impl Walk<'_> {
 }
 
 /// What is wrong with the text of a time, if anything.
-fn misread_time(kind: &str, value: &Value) -> Option<String> {
+pub fn misread_time(kind: &str, value: &Value) -> Option<String> {
     let Value::String(text) = value else {
         return Some(format!("json: cannot unmarshal {} into Go value of type string", json_type(value)));
     };
@@ -174,7 +213,7 @@ fn misread_time(kind: &str, value: &Value) -> Option<String> {
     (!is_time).then(|| format!("parsing time {quoted} as {}: cannot parse {quoted} as \"2006\"", go_quote(layout)))
 }
 
-fn json_type(value: &Value) -> &'static str {
+pub fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Bool(_) => "bool",
         Value::Number(_) => "number",
@@ -200,22 +239,23 @@ const NAMED_TEXTS: [(&str, &str, &str); 4] = [
 ];
 
 fn message(value: &Value, place: &Place<'_>, expected: &str) -> String {
-    let named = NAMED_TEXTS.iter().find(|(owner, path, _)| *owner == place.owner && *path == place.path);
+    let path = place.path();
+    let named = NAMED_TEXTS.iter().find(|(owner, named, _)| *owner == place.owner && *named == path);
     let expected = named.map_or(expected, |(_, _, name)| name);
     let found = match value {
         Value::Number(number) if matches!(expected, "int32" | "int64") => format!("number {number}"),
         other => json_type(other).to_owned(),
     };
-    format!("json: cannot unmarshal {found} into Go struct field {}.{} of type {expected}", place.owner, place.path)
+    format!("json: cannot unmarshal {found} into Go struct field {}.{path} of type {expected}", place.owner)
 }
 
-fn reference(schema: &Value) -> Option<&str> {
+pub fn reference(schema: &Value) -> Option<&str> {
     let direct = schema.get("$ref").and_then(Value::as_str);
     let wrapped = schema["allOf"][0].get("$ref").and_then(Value::as_str);
     direct.or(wrapped)?.rsplit('/').next()
 }
 
-fn text<'a>(schema: &'a Value, field: &str) -> &'a str {
+pub fn text<'a>(schema: &'a Value, field: &str) -> &'a str {
     schema.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 

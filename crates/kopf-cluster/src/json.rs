@@ -4,9 +4,12 @@
 //! serde; only what is not is looked at again, for the message. The server replaces bytes that are
 //! not UTF-8 and halves of surrogate pairs instead of refusing them; so does this.
 
-use std::fmt::Write;
+use std::cell::Cell;
+use std::fmt::{self, Write};
 
-use serde_json::Value;
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
 
 /// How deep a real server lets JSON be nested.
 ///
@@ -16,19 +19,97 @@ const MAX_DEPTH: usize = 10_000;
 
 /// Reads JSON; the error is what the server says about it.
 pub fn parse(bytes: &[u8]) -> Result<Value, String> {
-    let error = match serde_json::from_slice(bytes) {
+    parse_noting_repeats(bytes).map(|(value, _)| value)
+}
+
+/// The same; also tells whether any object has a field twice, of which the last one counts.
+pub fn parse_noting_repeats(bytes: &[u8]) -> Result<(Value, bool), String> {
+    let error = match read(bytes) {
         Ok(value) => return Ok(value),
         Err(error) => error,
     };
     Scanner { bytes, position: 0 }.document()?;
     // It is well-formed, so something in it cannot be represented.
     let repaired = repair(bytes);
-    serde_json::from_slice(&repaired).map_err(|second| {
+    read(&repaired).map_err(|second| {
         match error.to_string().contains("recursion limit") || second.to_string().contains("recursion limit") {
             true => too_deep(deepest(bytes)),
             false => format!("json: cannot unmarshal number into Go value: {second}"),
         }
     })
+}
+
+fn read(bytes: &[u8]) -> serde_json::Result<(Value, bool)> {
+    let repeats = Cell::new(false);
+    let mut parser = serde_json::Deserializer::from_slice(bytes);
+    let value = Reader { repeats: &repeats }.deserialize(&mut parser)?;
+    parser.end()?;
+    Ok((value, repeats.get()))
+}
+
+/// Reads a value as serde does, and notes repeated fields on the way.
+#[derive(Clone, Copy)]
+struct Reader<'a> {
+    repeats: &'a Cell<bool>,
+}
+
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Reader<'_> {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("any value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(name) = access.next_key::<String>()? {
+            let value = access.next_value_seed(self)?;
+            if fields.insert(name, value).is_some() {
+                self.repeats.set(true);
+            }
+        }
+        Ok(Value::Object(fields))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element_seed(self)? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, flag: bool) -> Result<Value, E> {
+        Ok(Value::Bool(flag))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
+        Ok(Value::Number(number.into()))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
+        Ok(Value::Number(number.into()))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(number).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::String(text.to_owned()))
+    }
 }
 
 /// Writes whole numbers as such: `2.0` becomes `2`, as it does in a real server.

@@ -22,12 +22,13 @@ use crate::crd_checks;
 use crate::gc;
 use crate::namespaces;
 use crate::ownership::{self, Writer};
+use crate::render::decode;
 use crate::request::User;
 use crate::rules;
 use crate::schema::FieldError;
 use crate::state::{CRDS, State};
 use crate::status::Refusal;
-use crate::store::Place;
+use crate::store::{Place, Stored};
 use crate::verbs::{Propagation, write_if_unchanged};
 use crate::workloads;
 
@@ -43,7 +44,7 @@ pub fn starts_without_status(resource: &ResourceType) -> bool {
 
 /// Completes an object as its decoding does, before anybody owns its fields.
 pub fn complete(resource: &ResourceType, object: &mut Value) {
-    match resource.qualified().as_str() {
+    match resource.qualified() {
         "namespaces" => namespaces::label(object),
         "secrets" => encode_string_data(object),
         "customresourcedefinitions.apiextensions.k8s.io" => crd::complete(object),
@@ -59,7 +60,7 @@ pub fn complete(resource: &ResourceType, object: &mut Value) {
 
 /// Completes an object that tells nothing but how far a watch is.
 pub fn prepare_bookmark(resource: &ResourceType, object: &mut Value) {
-    match resource.qualified().as_str() {
+    match resource.qualified() {
         "daemonsets.apps" => batch::put_template_generation(object, 0),
         "deployments.apps" | "replicasets.apps" | "statefulsets.apps" => object["spec"]["replicas"] = json!(0),
         _ => {}
@@ -68,7 +69,7 @@ pub fn prepare_bookmark(resource: &ResourceType, object: &mut Value) {
 
 /// Completes a new object.
 pub fn prepare_new(state: &State, resource: &ResourceType, object: &mut Value) -> Result<(), Refusal> {
-    match resource.qualified().as_str() {
+    match resource.qualified() {
         "namespaces" => namespaces::prepare_new(object),
         "customresourcedefinitions.apiextensions.k8s.io" => {
             if let Value::Object(fields) = object {
@@ -115,7 +116,7 @@ pub fn note_author(resource: &ResourceType, object: &mut Value, author: Option<&
 
 /// Completes a changed object.
 pub fn prepare_change(resource: &ResourceType, old: &Value, object: &mut Value) {
-    match resource.qualified().as_str() {
+    match resource.qualified() {
         "namespaces" => object["spec"] = old["spec"].clone(),
         "customresourcedefinitions.apiextensions.k8s.io" => crd::prepare(object),
         "services" => services::prepare_change(old, object),
@@ -137,7 +138,7 @@ pub fn note_phase(resource: &ResourceType, old: &Value, object: &mut Value, now:
 
 /// What is wrong with an object beside its metadata.
 pub fn check(resource: &ResourceType, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    match resource.qualified().as_str() {
+    match resource.qualified() {
         "customresourcedefinitions.apiextensions.k8s.io" => crd_checks::check(object, old),
         _ if resource.custom().is_some() => Vec::new(),
         _ => match convert::kept_form(resource, object) {
@@ -151,15 +152,21 @@ pub fn check(resource: &ResourceType, object: &Value, old: Option<&Value>) -> Ve
 }
 
 /// What the controllers of a real cluster do after an object was created.
-pub fn after_create(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
+pub fn after_create(state: &Arc<State>, resource: &Arc<ResourceType>, stored: &Stored) {
     if resource.is("", "namespaces") {
-        namespaces::furnish(state, object["metadata"]["name"].as_str().unwrap_or_default());
+        namespaces::furnish(state, &stored.place.name);
     }
-    after_update(state, resource, object);
+    after_update(state, resource, stored);
 }
 
-/// What they do after an object was changed.
-pub fn after_update(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
+/// What they do after an object was changed: nothing about most objects.
+pub fn after_update(state: &Arc<State>, resource: &Arc<ResourceType>, stored: &Stored) {
+    if resource.is(CRDS.0, CRDS.1) || stored.deleting || stored.owners().next().is_some() {
+        look_after(state, resource, &decode(resource, stored));
+    }
+}
+
+fn look_after(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
     if resource.is(CRDS.0, CRDS.1) {
         settle_crd(state, resource, object["metadata"]["name"].as_str().unwrap_or_default());
         settle_waiting_crds(state, resource);
@@ -195,7 +202,7 @@ pub fn after_mark(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Val
     if resource.is("", "namespaces") {
         namespaces::empty(state, name);
     } else if resource.is(CRDS.0, CRDS.1) {
-        after_update(state, resource, object);
+        look_after(state, resource, object);
         gc::empty_crd(state, object);
     } else {
         // Nobody uses claims, volumes and their classes here, so nothing has to wait for them; but it

@@ -40,6 +40,7 @@ mod quantity;
 mod defaults;
 mod go_form;
 mod go_types;
+mod go_restore;
 mod protobuf;
 mod store;
 mod watch;

@@ -4,7 +4,7 @@
 //! applies configurations. How it is done is in `patching/managed`; here is for whom, and which
 //! fields a part of an object never touches.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ impl Writer {
 /// Records a create, an update or a patch in the new state of an object.
 pub fn record(state: &State, resource: &ResourceType, writer: &Writer, old: Option<&Value>, new: &mut Value) {
     let ignored = untouched(resource, &writer.subresource);
-    with_write(state, resource, writer, &ignored, |write| {
+    with_write(state, resource, writer, ignored, |write| {
         record_write(write, old, new);
     });
 }
@@ -65,7 +65,7 @@ pub fn apply_configuration(
     force: bool,
 ) -> Result<Value, Refusal> {
     let ignored = untouched(resource, &writer.subresource);
-    with_write(state, resource, writer, &ignored, |write| apply(write, live, configuration, force).map_err(refusal))
+    with_write(state, resource, writer, ignored, |write| apply(write, live, configuration, force).map_err(refusal))
 }
 
 fn with_write<T>(
@@ -78,7 +78,7 @@ fn with_write<T>(
     let versions = KindVersions { catalog: state.catalog(), resource };
     act(&Write {
         versions: &versions,
-        api_version: &resource.api_version(),
+        api_version: resource.api_version(),
         manager: &writer.manager,
         subresource: &writer.subresource,
         ignored,
@@ -87,21 +87,32 @@ fn with_write<T>(
 }
 
 /// The fields that a write to a part never changes, whatever was sent.
-fn untouched(resource: &ResourceType, subresource: &str) -> FieldSet {
+fn untouched(resource: &ResourceType, subresource: &str) -> &'static FieldSet {
+    static NOTHING: LazyLock<FieldSet> = LazyLock::new(FieldSet::default);
+    static SPEC: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(&[&["spec"]]));
+    static STATUS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(&[&["status"]]));
+    static SPEC_AND_METADATA: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(&[&["spec"], &["metadata"]]));
+    static SPEC_AND_LABELS: LazyLock<FieldSet> =
+        LazyLock::new(|| FieldSet::of_fields(&[&["spec"], &["metadata", "labels"]]));
+    static SPEC_AND_STATUS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(&[&["spec"], &["status"]]));
+    static SPEC_AND_CONDITIONS: LazyLock<FieldSet> =
+        LazyLock::new(|| FieldSet::of_fields(&[&["spec"], &["status", "conditions"]]));
+    static SPEC_AND_CERTIFICATE: LazyLock<FieldSet> =
+        LazyLock::new(|| FieldSet::of_fields(&[&["spec"], &["status", "certificate"]]));
     if resource.is("certificates.k8s.io", "certificatesigningrequests") {
         // What is asked for belongs to nobody: it cannot be changed.
         return match subresource {
-            "status" => FieldSet::of_fields(&[&["spec"], &["status", "conditions"]]),
-            "approval" => FieldSet::of_fields(&[&["spec"], &["status", "certificate"]]),
-            _ => FieldSet::of_fields(&[&["spec"], &["status"]]),
+            "status" => &SPEC_AND_CONDITIONS,
+            "approval" => &SPEC_AND_CERTIFICATE,
+            _ => &SPEC_AND_STATUS,
         };
     }
     match subresource {
-        "status" if traits::status_keeps_metadata(resource) => FieldSet::of_fields(&[&["spec"], &["metadata"]]),
-        "status" if resource.is("apps", "deployments") => FieldSet::of_fields(&[&["spec"], &["metadata", "labels"]]),
-        "status" => FieldSet::of_fields(&[&["spec"]]),
-        _ if resource.has_status() => FieldSet::of_fields(&[&["status"]]),
-        _ => FieldSet::of_fields(&[]),
+        "status" if traits::status_keeps_metadata(resource) => &SPEC_AND_METADATA,
+        "status" if resource.is("apps", "deployments") => &SPEC_AND_LABELS,
+        "status" => &SPEC,
+        _ if resource.has_status() => &STATUS,
+        _ => &NOTHING,
     }
 }
 

@@ -105,7 +105,7 @@ impl Renderer<'_> {
             object["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         if self.resource.custom().is_none() {
-            go_form::settle(&self.resource.api_version(), &self.resource.kind, &mut object);
+            go_form::settle(self.resource.api_version(), &self.resource.kind, &mut object);
             kinds::prepare_bookmark(self.resource, &mut object);
         }
         let object = match self.form {
@@ -148,7 +148,7 @@ impl Renderer<'_> {
                 () if convert::is_needed(self.resource) => {
                     let mut value = stored.decode();
                     convert::from_storage(self.resource, &mut value);
-                    go_form::settle(&self.resource.api_version(), &self.resource.kind, &mut value);
+                    go_form::settle(self.resource.api_version(), &self.resource.kind, &mut value);
                     text.extend(to_bytes(&value));
                 }
                 () => text.extend_from_slice(&stored.raw),
@@ -186,7 +186,7 @@ pub fn decode(resource: &ResourceType, stored: &Stored) -> Value {
     let mut value = stored.decode();
     convert::from_storage(resource, &mut value);
     if convert::is_needed(resource) {
-        go_form::settle(&resource.api_version(), &resource.kind, &mut value);
+        go_form::settle(resource.api_version(), &resource.kind, &mut value);
     }
     put_type(&mut value, resource);
     if let Some(version) = stored.api_version().filter(|_| resource.conversion().is_some()) {

@@ -75,11 +75,6 @@ impl Request {
         }
     }
 
-    /// The body, if it is JSON as it was written.
-    pub fn json_body(&self) -> Option<&[u8]> {
-        (self.media_type() == "application/json").then_some(&*self.body)
-    }
-
     pub fn form(&self) -> Result<Form, Refusal> {
         Form::negotiate(self.accept(), &self.query)
     }

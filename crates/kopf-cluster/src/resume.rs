@@ -27,7 +27,7 @@ pub fn resume(state: &Arc<State>) {
                 kinds::after_mark(state, resource, &object);
                 finish_if_released(state, resource, &stored.place);
             } else if always {
-                kinds::after_create(state, resource, &object);
+                kinds::after_create(state, resource, stored);
             } else {
                 collect_orphan(state, resource, &stored.place, &object);
             }

@@ -40,7 +40,7 @@ use serde_json::Value;
 use crate::catalog::ResourceType;
 use crate::schema::FieldError;
 
-pub use warnings::warnings;
+pub use warnings::{has_warnings, warnings};
 
 use evaluate::{Condition, Rule, Rules, Spot, Test};
 use tests_of_values::is_empty;

@@ -175,8 +175,8 @@ impl Refusal {
     }
 
     /// What a patch makes of an object cannot be read.
-    pub fn invalid_patch(patched: &Value, problem: &str) -> Self {
-        let error = FieldError::invalid("patch", json!(patched.to_string()), problem);
+    pub fn invalid_patch(shown: String, problem: &str) -> Self {
+        let error = FieldError::invalid("patch", json!(shown), problem);
         let message = format!(" \"\" is invalid: {error}");
         Self::new(422, "Invalid", message, json!({"causes": FieldError::causes(&[error])}))
     }

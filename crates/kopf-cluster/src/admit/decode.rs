@@ -17,8 +17,20 @@ const OBJECT_TYPES: &str = "application/json, application/yaml, application/vnd.
 
 /// Reads the body of a request.
 pub fn decode(request: &Request, resource: &ResourceType) -> Result<Value, Refusal> {
+    decode_noting_repeats(request, resource).map(|(value, _)| value)
+}
+
+/// The same; also gives back the JSON itself, if it has repeated fields.
+pub fn decode_noting_repeats<'a>(
+    request: &'a Request,
+    resource: &ResourceType,
+) -> Result<(Value, Option<&'a [u8]>), Refusal> {
+    let mut repeats = None;
     let value = match request.media_type() {
-        "application/json" => json::parse(&request.body).map_err(no_type),
+        "application/json" => json::parse_noting_repeats(&request.body).map_err(no_type).map(|(value, has_repeats)| {
+            repeats = has_repeats.then_some(&*request.body);
+            value
+        }),
         "application/yaml" | "application/x-yaml" => from_yaml(&request.body),
         "application/vnd.kubernetes.protobuf" if resource.custom().is_none() => {
             protobuf::decode(&request.body).map_err(|error| error.to_string())
@@ -26,9 +38,9 @@ pub fn decode(request: &Request, resource: &ResourceType) -> Result<Value, Refus
         _ => return Err(Refusal::unsupported_media_type(OBJECT_TYPES)),
     };
     let problem = match value {
-        Ok(value @ Value::Object(_)) => return Ok(value),
+        Ok(value @ Value::Object(_)) => return Ok((value, repeats)),
         // Nothing at all is taken for an object without anything.
-        Ok(Value::Null) => return Ok(Value::Object(Map::new())),
+        Ok(Value::Null) => return Ok((Value::Object(Map::new()), None)),
         Ok(other) => no_type(format!("json: cannot unmarshal {} into {TYPE_IN_GO}", json::type_name(&other))),
         Err(problem) => problem,
     };
@@ -99,7 +111,7 @@ pub fn check_type(resource: &ResourceType, value: &mut Value, raw: &[u8]) -> Res
         }
     } else {
         if let Some(problem) = type_problem(resource, &api_version, &kind) {
-            let api_version = if api_version.is_empty() { resource.api_version() } else { api_version };
+            let api_version = if api_version.is_empty() { resource.api_version() } else { &api_version };
             return Err(Refusal::bad_request(format!(
                 "{kind} in version \"{}\" cannot be handled as a {}: {problem}",
                 api_version.rsplit('/').next().unwrap_or_default(),
@@ -119,7 +131,7 @@ pub fn check_type(resource: &ResourceType, value: &mut Value, raw: &[u8]) -> Res
 
 /// Why an object of this type cannot be taken for one of the resource.
 pub fn type_problem(resource: &ResourceType, api_version: &str, kind: &str) -> Option<String> {
-    type_mismatch(&resource.api_version(), &resource.kind, api_version, kind)
+    type_mismatch(resource.api_version(), &resource.kind, api_version, kind)
 }
 
 /// Why an object of one type cannot be taken for one of another type.
@@ -150,6 +162,7 @@ pub fn internal_package(group: &str) -> &str {
 }
 
 /// Finds unknown and repeated fields; they are refused, told, or dropped in silence.
+/// The JSON is only needed if some of its fields are repeated.
 pub fn check_fields(
     resource: &ResourceType,
     value: &Value,

@@ -11,7 +11,7 @@ const AFFINITY_SECONDS: i64 = 10_800;
 
 /// Fills in what no path of a table can say.
 pub fn fill_in(resource: &ResourceType, object: &mut Value) {
-    match resource.qualified().as_str() {
+    match resource.qualified() {
         "deployments.apps" if object["spec"]["strategy"]["type"] == "RollingUpdate" => {
             let rolling = [
                 ("spec.strategy.rollingUpdate", "{}"),

@@ -13,13 +13,33 @@ use crate::quantity::Quantity;
 
 const INGRESS_CLASS: &str = "kubernetes.io/ingress.class";
 
+/// Whether there can be anything to say about objects of a resource.
+pub fn has_warnings(resource: &ResourceType) -> bool {
+    const KINDS: [&str; 13] = [
+        "pods",
+        "deployments.apps",
+        "replicasets.apps",
+        "daemonsets.apps",
+        "jobs.batch",
+        "statefulsets.apps",
+        "replicationcontrollers",
+        "cronjobs.batch",
+        "podtemplates",
+        "services",
+        "endpointslices.discovery.k8s.io",
+        "ingresses.networking.k8s.io",
+        "networkpolicies.networking.k8s.io",
+    ];
+    resource.custom().is_none() && KINDS.contains(&resource.qualified())
+}
+
 /// What is to be said about an object that was written.
 pub fn warnings(resource: &ResourceType, object: &Value) -> Vec<String> {
-    if resource.custom().is_some() {
+    if !has_warnings(resource) {
         return Vec::new();
     }
     let mut warnings = Vec::new();
-    match resource.qualified().as_str() {
+    match resource.qualified() {
         "pods" => {
             about_name(object, "this is used in the Pod's hostname", &mut warnings);
             about_pod(&object["spec"], &object["metadata"], "spec", "metadata", &mut warnings);

@@ -109,7 +109,8 @@ fn decode_text(node: &Node, text: &str) -> Result<(), String> {
     }
 }
 
-fn first_bad_base64(text: &str) -> Option<usize> {
+/// Where a text stops being base64, if it does.
+pub fn first_bad_base64(text: &str) -> Option<usize> {
     let body = text.trim_end_matches('=');
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
     // Missing padding is reported at the start of the last group.

@@ -29,6 +29,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+pub use decoding::first_bad_base64;
 pub use definition::check_definition;
 pub use duplicates::duplicate_fields;
 pub use field_error::{FieldError, FieldErrorKind, child, index, key};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::written::Written;
 use crate::admit;
 use crate::catalog::ResourceType;
 use crate::convert;
@@ -11,13 +12,12 @@ use crate::kinds;
 use crate::namespaces;
 use crate::ownership::Writer;
 use crate::query::WriteOptions;
-use crate::render::{Renderer, decode, put_type};
+use crate::render::{Renderer, put_type};
 use crate::request::{Answer, Request};
 use crate::routes::ObjectRoute;
-use crate::rules;
 use crate::state::State;
 use crate::status::Refusal;
-use crate::store::{Place, StoreError, Stored, Write};
+use crate::store::{Place, StoreError, Write};
 use crate::webhooks::Admission;
 
 /// How often another generated name is tried if the first one is taken.
@@ -32,9 +32,9 @@ pub fn create(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
         let why = "create not allowed while custom resource definition is terminating";
         return Err(Refusal::forbidden(resource, &name, why));
     }
-    let mut value = admit::decode(request, resource)?;
+    let (mut value, repeats) = admit::decode_noting_repeats(request, resource)?;
     admit::check_type(resource, &mut value, &request.body)?;
-    let mut warnings = admit::check_fields(resource, &value, request.json_body(), &options)?;
+    let warnings = admit::check_fields(resource, &value, repeats, &options)?;
     let webhooks = state.webhooks();
     let created = create_admitted(
         state,
@@ -47,8 +47,7 @@ pub fn create(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     )
     .map_err(|refusal| refusal.with_warnings(&warnings))?;
     let renderer = Renderer { resource, form, now: state.now() };
-    warnings.extend(rules::warnings(resource, &created));
-    Ok(Answer::bytes(201, renderer.value(created).into()).with_warnings(warnings))
+    Ok(created.answer(201, &renderer, warnings))
 }
 
 /// Creates an object for the system itself, which asks no webhooks.
@@ -61,7 +60,8 @@ pub fn create_object(
     writer: Option<&Writer>,
 ) -> Result<Value, Refusal> {
     put_type(&mut value, resource);
-    create_admitted(state, resource, namespace, value, dry_run, writer, None)
+    let created = create_admitted(state, resource, namespace, value, dry_run, writer, None)?;
+    Ok(created.into_value(resource))
 }
 
 /// Creates an object out of what was sent; gives it back as it is now.
@@ -73,7 +73,7 @@ pub fn create_admitted(
     dry_run: bool,
     writer: Option<&Writer>,
     admission: Option<&Admission<'_>>,
-) -> Result<Value, Refusal> {
+) -> Result<Written, Refusal> {
     let sent_namespace = value["metadata"]["namespace"].as_str().unwrap_or_default();
     if namespace.is_some_and(|namespace| !sent_namespace.is_empty() && sent_namespace != namespace) {
         return Err(Refusal::bad_request(
@@ -85,9 +85,12 @@ pub fn create_admitted(
         namespaces::check_open(state, resource, namespace, &sent_name)?;
     }
     let mut tries = 0;
+    let mut value = Some(value);
     loop {
         tries += 1;
-        let make = || admit::new_object(state, resource, namespace, value.clone(), writer, admission, tries);
+        // Only for generated names there is another try.
+        let sent = if sent_name.is_empty() { value.clone() } else { value.take() }.unwrap_or_default();
+        let make = || admit::new_object(state, resource, namespace, sent, writer, admission, tries);
         let mut object = match admission.filter(|_| resource.conversion().is_some()) {
             Some(admission) => admission.once(&format!("made/{tries}"), make)?,
             None => make()?,
@@ -97,7 +100,7 @@ pub fn create_admitted(
         if dry_run {
             return match state.get(resource, &place) {
                 Some(known) => Err(Refusal::already_exists(resource, &name, known.deleting)),
-                None => Ok(object),
+                None => Ok(Written::Shown(object)),
             };
         }
         let converted =
@@ -109,9 +112,8 @@ pub fn create_admitted(
         convert::to_storage(resource, &mut object);
         match state.apply(resource, Write::Create { place: place.clone(), value: object }) {
             Ok(event) => {
-                let created = written(resource, &event.object, shown);
-                kinds::after_create(state, resource, &created);
-                return Ok(created);
+                kinds::after_create(state, resource, &event.object);
+                return Ok(Written::new(&event.object, shown));
             }
             Err(StoreError::Exists) if sent_name.is_empty() && tries < NAME_TRIES => {}
             Err(StoreError::Exists) => {
@@ -120,17 +122,6 @@ pub fn create_admitted(
             }
             Err(error) => return Err(Refusal::internal(error.to_string())),
         }
-    }
-}
-
-/// An object as it is shown after it was written.
-pub fn written(resource: &ResourceType, stored: &Stored, shown: Option<Value>) -> Value {
-    match shown {
-        Some(mut shown) => {
-            shown["metadata"]["resourceVersion"] = json!(stored.version.to_string());
-            shown
-        }
-        None => decode(resource, stored),
     }
 }
 

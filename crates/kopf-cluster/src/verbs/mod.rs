@@ -10,6 +10,7 @@ mod patch;
 mod delete;
 mod scale;
 mod parts;
+mod written;
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ pub use update::write_if_unchanged;
 
 /// Does what a request asks for, and warns of what will not be there for long.
 pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
-    let deprecation = match (route.resource.api_version().as_str(), route.resource.plural.as_str()) {
+    let deprecation = match (route.resource.api_version(), route.resource.plural.as_str()) {
         ("v1", "endpoints") => "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
         ("v1", "componentstatuses") => "v1 ComponentStatus is deprecated in v1.19+",
         _ => return act(state, request, route),

@@ -27,12 +27,13 @@ pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     match (resource.plural.as_str(), route.subresource.as_deref().unwrap_or_default()) {
         ("namespaces", "finalize") => {
             let sent = admit::decode(request, resource)?;
-            let mut written = write_if_unchanged(state, resource, &place, false, |old| {
+            let written = write_if_unchanged(state, resource, &place, false, |old| {
                 let mut next = old.clone();
                 next["spec"]["finalizers"] = sent["spec"]["finalizers"].clone();
                 Ok(next)
             })?;
             finish_if_released(state, resource, &place);
+            let mut written = written.into_value(resource);
             if written["spec"]["finalizers"].is_null() {
                 written["spec"] = json!({});
             }

@@ -8,6 +8,7 @@ use super::create::create_admitted;
 use super::update::write_admitted;
 use crate::admit::{self, Part};
 use crate::catalog::ResourceType;
+use crate::go_restore;
 use crate::go_types;
 use crate::json;
 use crate::ownership::{Writer, apply_configuration};
@@ -16,8 +17,7 @@ use crate::query::{FieldValidation, WriteOptions};
 use crate::render::{Renderer, put_type};
 use crate::request::{Answer, Request};
 use crate::routes::ObjectRoute;
-use crate::rules;
-use crate::schema::FieldError;
+use crate::schema::{FieldError, go_plain};
 use crate::state::State;
 use crate::status::Refusal;
 use crate::store::Place;
@@ -54,8 +54,8 @@ pub fn patch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Resu
         if resource.custom().is_none() {
             let text = |field: &str| patched.get(field).and_then(Value::as_str).unwrap_or_default();
             let problem = admit::type_problem(resource, text("apiVersion"), text("kind"));
-            if let Some(problem) = problem.or_else(|| go_types::misfit(resource, &patched)) {
-                return Err(Refusal::invalid_patch(&patched, &problem));
+            if let Some(problem) = problem.or_else(|| patch.misfit(&mut patched, resource)) {
+                return Err(Refusal::invalid_patch(patch.shown(&patched), &problem));
             }
             put_type(&mut patched, resource);
         }
@@ -65,13 +65,12 @@ pub fn patch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Resu
         };
         if options.field_validation == FieldValidation::Strict && !warnings.is_empty() {
             let problem = format!("strict decoding error: {}", warnings.join(", "));
-            return Err(Refusal::invalid_patch(&patched, &problem));
+            return Err(Refusal::invalid_patch(patch.shown(&patched), &problem));
         }
         admit::new_state(state, resource, part, old, patched, Some(&writer), admission)
     })?;
     let renderer = Renderer { resource, form, now: state.now() };
-    warnings.extend(rules::warnings(resource, &written));
-    Ok(Answer::bytes(200, renderer.value(written).into()).with_warnings(warnings))
+    Ok(written.answer(200, &renderer, warnings))
 }
 
 /// Server-side apply: the one patch that also creates.
@@ -104,22 +103,20 @@ fn apply(
         configuration["metadata"]["name"] = json!(name);
     }
     admit::check_type(resource, &mut configuration, &request.body)?;
-    let mut warnings = admit::check_fields(resource, &configuration, None, options)?;
+    let warnings = admit::check_fields(resource, &configuration, None, options)?;
     let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
     let renderer = Renderer { resource, form: request.form()?, now: state.now() };
     if part == Part::Main && state.get(resource, &place).is_none() {
         let applied = apply_configuration(state, resource, writer, None, &configuration, options.force)?;
         let namespace = route.namespace.as_deref();
         let created = create_admitted(state, resource, namespace, applied, options.dry_run, None, admission)?;
-        warnings.extend(rules::warnings(resource, &created));
-        return Ok(Answer::bytes(201, renderer.value(created).into()).with_warnings(warnings));
+        return Ok(created.answer(201, &renderer, warnings));
     }
     let written = write_admitted(state, resource, &place, options.dry_run, admission, |old| {
         let applied = apply_configuration(state, resource, writer, Some(old), &configuration, options.force)?;
         admit::new_state(state, resource, part, old, applied, None, admission)
     })?;
-    warnings.extend(rules::warnings(resource, &written));
-    Ok(Answer::bytes(200, renderer.value(written).into()).with_warnings(warnings))
+    Ok(written.answer(200, &renderer, warnings))
 }
 
 impl Patch {
@@ -148,6 +145,22 @@ impl Patch {
                 Err(problem) => Err(Refusal::bad_request(problem)),
             },
             _ => Err(Refusal::unsupported_patch_type()),
+        }
+    }
+
+    /// What cannot be decoded of a patched object, if anything.
+    fn misfit(&self, patched: &mut Value, resource: &ResourceType) -> Option<String> {
+        match self {
+            Self::Strategic(_) => go_restore::restore(resource, patched).err(),
+            Self::Merge(_) | Self::Json(_) => go_types::misfit(resource, patched),
+        }
+    }
+
+    /// What refusals show: the patched object, or the patch where nobody decodes the object.
+    pub fn shown(&self, patched: &Value) -> String {
+        match self {
+            Self::Strategic(patch) => go_plain(patch),
+            Self::Merge(_) | Self::Json(_) => patched.to_string(),
         }
     }
 

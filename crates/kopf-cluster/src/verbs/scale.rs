@@ -8,6 +8,7 @@ use super::patch::Patch;
 use super::update::write_admitted;
 use crate::admit::{self, Part};
 use crate::catalog::ResourceType;
+use crate::go_restore;
 use crate::go_types;
 use crate::jsonpath::JsonPath;
 use crate::ownership::{Writer, apply_configuration};
@@ -75,7 +76,7 @@ pub fn scale(state: &Arc<State>, request: &Request, route: &ObjectRoute, verb: &
             }
         }
     })?;
-    Ok(Answer::json(200, &scale_of(resource, &written)?))
+    Ok(Answer::json(200, &scale_of(resource, &written.into_value(resource))?))
 }
 
 /// The scale that a request wants.
@@ -105,21 +106,29 @@ fn wanted(
             Refusal::bad_request(format!("error decoding YAML: error converting YAML to JSON: {error}"))
         });
     }
-    let mut patched = Patch::read(request, resource)?.apply(resource, current)?;
-    if let Some(problem) = scale_problem(&patched) {
+    let patch = Patch::read(request, resource)?;
+    let mut patched = patch.apply(resource, current)?;
+    let problem = match &patch {
+        Patch::Strategic(_) => type_problem(&patched).or_else(|| go_restore::restore_scale(&mut patched).err()),
+        Patch::Merge(_) | Patch::Json(_) => scale_problem(&patched),
+    };
+    if let Some(problem) = problem {
         if let Some(entries) = entries_of_scale(old) {
             patched["metadata"]["managedFields"] = entries;
         }
-        return Err(Refusal::invalid_patch(&patched, &problem));
+        return Err(Refusal::invalid_patch(patch.shown(&patched), &problem));
     }
     Ok(patched)
 }
 
 /// Why something cannot be taken for a scale.
 fn scale_problem(scale: &Value) -> Option<String> {
+    type_problem(scale).or_else(|| go_types::misfit_of_scale(scale))
+}
+
+fn type_problem(scale: &Value) -> Option<String> {
     let text = |field: &str| scale.get(field).and_then(Value::as_str).unwrap_or_default();
     admit::type_mismatch(SCALE_VERSION, "Scale", text("apiVersion"), text("kind"))
-        .or_else(|| go_types::misfit_of_scale(scale))
 }
 
 fn check_replicas(resource: &ResourceType, name: &str, replicas: i64) -> Result<(), Refusal> {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::create::{create_admitted, written};
+use super::create::create_admitted;
 use super::delete::{Removal, remove_if_released};
+use super::written::Written;
 use crate::admit::{self, Part};
 use crate::catalog::ResourceType;
 use crate::convert;
@@ -15,7 +16,6 @@ use crate::query::WriteOptions;
 use crate::render::{Renderer, decode};
 use crate::request::{Answer, Request};
 use crate::routes::ObjectRoute;
-use crate::rules;
 use crate::schema::FieldError;
 use crate::state::State;
 use crate::status::Refusal;
@@ -29,9 +29,9 @@ pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     let resource = &route.resource;
     let name = route.name.as_deref().unwrap_or_default();
     let part = if route.subresource.is_some() { Part::Status } else { Part::Main };
-    let mut value = admit::decode(request, resource)?;
+    let (mut value, repeats) = admit::decode_noting_repeats(request, resource)?;
     admit::check_type(resource, &mut value, &request.body)?;
-    let mut warnings = admit::check_fields(resource, &value, request.json_body(), &options)?;
+    let warnings = admit::check_fields(resource, &value, repeats, &options)?;
     admit::check_name(name, &value).map_err(|refusal| refusal.with_warnings(&warnings))?;
     let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
     let renderer = Renderer { resource, form, now: state.now() };
@@ -46,8 +46,7 @@ pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
         }
         let namespace = route.namespace.as_deref();
         let created = create_admitted(state, resource, namespace, value, options.dry_run, Some(&writer), admission)?;
-        warnings.extend(rules::warnings(resource, &created));
-        return Ok(Answer::bytes(201, renderer.value(created).into()).with_warnings(warnings));
+        return Ok(created.answer(201, &renderer, warnings));
     }
     let written = write_admitted(state, resource, &place, options.dry_run, admission, |old| {
         let next = admit::new_state(state, resource, part, old, value.clone(), Some(&writer), admission)?;
@@ -55,8 +54,7 @@ pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
         Ok(next)
     })
     .map_err(|refusal| refusal.with_warnings(&warnings))?;
-    warnings.extend(rules::warnings(resource, &written));
-    Ok(Answer::bytes(200, renderer.value(written).into()).with_warnings(warnings))
+    Ok(written.answer(200, &renderer, warnings))
 }
 
 /// Changes an object for the system itself: decides on its current state, and writes if it is
@@ -70,7 +68,7 @@ pub fn write_if_unchanged(
     place: &Place,
     dry_run: bool,
     decide: impl FnMut(&Value) -> Result<Value, Refusal>,
-) -> Result<Value, Refusal> {
+) -> Result<Written, Refusal> {
     write_admitted(state, resource, place, dry_run, None, decide)
 }
 
@@ -82,7 +80,7 @@ pub fn write_admitted(
     dry_run: bool,
     admission: Option<&Admission<'_>>,
     mut decide: impl FnMut(&Value) -> Result<Value, Refusal>,
-) -> Result<Value, Refusal> {
+) -> Result<Written, Refusal> {
     loop {
         let stored = state.get(resource, place).ok_or_else(|| Refusal::not_found(resource, &place.name))?;
         let old = match admission {
@@ -91,7 +89,7 @@ pub fn write_admitted(
         };
         let next = decide(&old)?;
         if next == old || dry_run {
-            return Ok(next);
+            return Ok(Written::Shown(next));
         }
         let key = format!("written/{}", stored.version);
         let converted = admission.map(|admission| admission.stored_form(&key, &next)).transpose()?;
@@ -102,14 +100,13 @@ pub fn write_admitted(
         match remove_if_released(state, resource, place, stored.version, &value)? {
             Removal::Kept => {}
             Removal::Raced => continue,
-            Removal::Removed(_) => return Ok(shown.unwrap_or(value)),
+            Removal::Removed(_) => return Ok(Written::Shown(shown.unwrap_or(value))),
         }
         convert::to_storage(resource, &mut value);
         match state.apply(resource, Write::Update { place: place.clone(), value, expected: stored.version }) {
             Ok(event) => {
-                let changed = written(resource, &event.object, shown);
-                kinds::after_update(state, resource, &changed);
-                return Ok(changed);
+                kinds::after_update(state, resource, &event.object);
+                return Ok(Written::new(&event.object, shown));
             }
             Err(StoreError::Conflict { .. }) => {}
             Err(StoreError::Missing) => return Err(Refusal::not_found(resource, &place.name)),
@@ -127,7 +124,7 @@ fn require_version(resource: &ResourceType, name: &str, value: &Value) -> Result
     let error = FieldError::invalid("metadata.resourceVersion", json!(0), "must be specified for an update");
     let mut refusal = Refusal::invalid(resource, name, &[error]);
     // This check of the server names the resource where the others name the kind.
-    refusal.message = refusal.message.replacen(&resource.qualified_kind(), &resource.qualified(), 1);
+    refusal.message = refusal.message.replacen(&resource.qualified_kind(), resource.qualified(), 1);
     refusal.details["kind"] = json!(resource.plural);
     Err(refusal)
 }

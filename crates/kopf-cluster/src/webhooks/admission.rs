@@ -105,7 +105,7 @@ impl<'a> Admission<'a> {
         let converter = self.converter();
         let storage = format!("{}/{}", self.resource.group, custom.storage_version);
         let stored = converter.value(self.resource, &format!("{key}/to"), object, &storage)?;
-        let shown = converter.value(self.resource, &format!("{key}/from"), &stored, &self.resource.api_version())?;
+        let shown = converter.value(self.resource, &format!("{key}/from"), &stored, self.resource.api_version())?;
         Ok(Some((stored, shown)))
     }
 
@@ -436,7 +436,7 @@ impl<'a> Admission<'a> {
     fn in_version(&self, resource: &ResourceType, key: &str, object: &Value) -> Result<Value, Refusal> {
         // Parts of other kinds are the same in all versions.
         match object["kind"] == resource.kind.as_str() || self.subresource.is_empty() {
-            true => self.converter().value(resource, key, object, &resource.api_version()),
+            true => self.converter().value(resource, key, object, resource.api_version()),
             false => Ok(object.clone()),
         }
     }

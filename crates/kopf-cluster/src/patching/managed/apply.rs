@@ -122,11 +122,12 @@ fn try_apply(write: &Write<'_>, live: Option<&Value>, config: &Value, force: boo
         Some(last) => without_abandoned(write, merged, &owners, &last),
         None => merged,
     };
-    let changes = compare(&shape, &object, &applied);
+    let mut changes = compare(&shape, &object, &applied);
+    changes.ignore(write.ignored);
     take_from_others(write, &object, &applied, &changes, &mut owners, Some(&applier), force)
         .map_err(|conflicts| ApplyError::Conflicts(conflicts.into_iter().flat_map(each_conflict).collect()))?;
     if let Some(owned) = owners.get_mut(&applier) {
-        owned.fields = owned.fields.difference(&stripped());
+        owned.fields.remove(stripped());
         if compare_values(&object, &applied).is_ne() {
             owned.time = Some(write.now.to_owned());
         }

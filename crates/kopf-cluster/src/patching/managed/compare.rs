@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::field_set::FieldSet;
+use super::field_set::{Branch, FieldSet};
 use super::path::{PathElement, compare_values};
-use super::shape::{List, Place, Shape, Sort};
+use super::shape::{Atom, List, Place, Shape, Sort};
 
 /// The changed fields.
 #[derive(Clone, Debug, Default)]
@@ -20,132 +20,176 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// The changes that are neither ignored nor below something ignored.
-    pub fn outside_of(&self, ignored: &FieldSet) -> Self {
-        Self {
-            added: self.added.outside_of(ignored),
-            modified: self.modified.outside_of(ignored),
-            removed: self.removed.outside_of(ignored),
+    /// Removes the changes that are ignored or below something ignored.
+    pub fn ignore(&mut self, ignored: &FieldSet) {
+        for changes in [&mut self.added, &mut self.modified, &mut self.removed] {
+            changes.remove_with_below(ignored);
         }
     }
 }
 
 /// Compares two states of an object.
 pub fn compare(shape: &Shape<'_>, old: &Value, new: &Value) -> Comparison {
-    let mut walk = Walk { shape, path: Vec::new(), found: Comparison::default() };
-    walk.visit(shape.root(), Some(old), Some(new));
-    walk.found
+    let mut found = Found::default();
+    Walk { shape }.visit(shape.root(), Some(old), Some(new), &mut found);
+    let Found { added, modified, removed } = found;
+    Comparison { added: added.below, modified: modified.below, removed: removed.below }
+}
+
+/// What has changed at one place and below it.
+#[derive(Default)]
+struct Found {
+    added: Branch,
+    modified: Branch,
+    removed: Branch,
+}
+
+/// What has changed below one place, as far as it is known; in no order.
+#[derive(Default)]
+struct Below {
+    added: Vec<(PathElement, Branch)>,
+    modified: Vec<(PathElement, Branch)>,
+    removed: Vec<(PathElement, Branch)>,
+}
+
+impl Below {
+    fn push(&mut self, found: Found, element: impl Fn() -> PathElement) {
+        let Found { added, modified, removed } = found;
+        for (all, branch) in [(&mut self.added, added), (&mut self.modified, modified), (&mut self.removed, removed)] {
+            if !branch.is_empty() {
+                all.push((element(), branch));
+            }
+        }
+    }
+
+    /// The same place may be seen as an object and as a list.
+    fn put_into(self, found: &mut Found) {
+        found.added.below.add(FieldSet::of_branches(self.added));
+        found.modified.below.add(FieldSet::of_branches(self.modified));
+        found.removed.below.add(FieldSet::of_branches(self.removed));
+    }
 }
 
 struct Walk<'a> {
     shape: &'a Shape<'a>,
-    path: Vec<PathElement>,
-    found: Comparison,
 }
 
 impl Walk<'_> {
-    fn visit(&mut self, place: Place, old: Option<&Value>, new: Option<&Value>) {
+    fn visit(&self, place: Place, old: Option<&Value>, new: Option<&Value>, found: &mut Found) {
         let atom = self.shape.atom(place);
         let (old_sort, new_sort) = (atom.sort_of(old), atom.sort_of(new));
         let is_leaf = match (old, new) {
-            (_, None) => self.visit_as(old_sort, place, old, new),
-            (None, _) => self.visit_as(new_sort, place, old, new),
-            _ if old_sort == new_sort => self.visit_as(new_sort, place, old, new),
+            (_, None) => self.visit_as(old_sort, &atom, place, old, new, found),
+            (None, _) => self.visit_as(new_sort, &atom, place, old, new, found),
+            _ if old_sort == new_sort => self.visit_as(new_sort, &atom, place, old, new, found),
             _ => {
-                self.visit_as(old_sort, place, old, new);
-                self.visit_as(new_sort, place, old, new)
+                self.visit_as(old_sort, &atom, place, old, new, found);
+                self.visit_as(new_sort, &atom, place, old, new, found)
             }
         };
         if !is_leaf {
             match (old, new) {
-                (None, _) => self.found.added.insert(&self.path),
-                (_, None) => self.found.removed.insert(&self.path),
+                (None, _) => found.added.is_member = true,
+                (_, None) => found.removed.is_member = true,
                 _ => {}
             }
         }
     }
 
     /// Compares as one sort of values; whether it was a leaf, compared as a whole.
-    fn visit_as(&mut self, sort: Option<Sort>, place: Place, old: Option<&Value>, new: Option<&Value>) -> bool {
-        let atom = self.shape.atom(place);
+    fn visit_as(
+        &self,
+        sort: Option<Sort>,
+        atom: &Atom<'_>,
+        place: Place,
+        old: Option<&Value>,
+        new: Option<&Value>,
+        found: &mut Found,
+    ) -> bool {
         match sort {
             Some(Sort::Map) => {
-                let none = Map::new();
-                let old_fields = old.and_then(Value::as_object).unwrap_or(&none);
-                let new_fields = new.and_then(Value::as_object).unwrap_or(&none);
-                if atom.map == Some(true) || (old_fields.is_empty() && new_fields.is_empty()) {
-                    return self.leaf(old, new);
+                let old_fields = old.and_then(Value::as_object).filter(|fields| !fields.is_empty());
+                let new_fields = new.and_then(Value::as_object).filter(|fields| !fields.is_empty());
+                if atom.map == Some(true) || (old_fields.is_none() && new_fields.is_none()) {
+                    return leaf(old, new, found);
                 }
-                let added = new_fields.keys().filter(|name| !old_fields.contains_key(*name));
-                for name in old_fields.keys().chain(added) {
-                    self.path.push(PathElement::Field(name.clone()));
-                    self.visit(self.shape.field(place, name).0, old_fields.get(name), new_fields.get(name));
-                    self.path.pop();
+                let mut below = Below::default();
+                let mut field = |name: &String, old: Option<&Value>, new: Option<&Value>| {
+                    let mut found = Found::default();
+                    self.visit(self.shape.field(place, name).0, old, new, &mut found);
+                    below.push(found, || PathElement::Field(name.clone()));
+                };
+                for (name, old) in old_fields.into_iter().flatten() {
+                    field(name, Some(old), new_fields.and_then(|fields| fields.get(name)));
                 }
+                for (name, new) in new_fields.into_iter().flatten() {
+                    if old_fields.is_none_or(|fields| !fields.contains_key(name)) {
+                        field(name, None, Some(new));
+                    }
+                }
+                below.put_into(found);
                 false
             }
             Some(Sort::List) => {
                 let old_items = old.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
                 let new_items = new.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-                let list = atom.list.unwrap_or(List::Atomic);
-                if list == List::Atomic || (old_items.is_empty() && new_items.is_empty()) {
-                    return self.leaf(old, new);
+                match &atom.list {
+                    None | Some(List::Atomic) => leaf(old, new, found),
+                    _ if old_items.is_empty() && new_items.is_empty() => leaf(old, new, found),
+                    Some(list) => {
+                        self.items(place, list, old_items, new_items, found);
+                        false
+                    }
                 }
-                self.items(place, &list, old_items, new_items);
-                false
             }
-            Some(Sort::Scalar) | None => self.leaf(old, new),
+            Some(Sort::Scalar) | None => leaf(old, new, found),
         }
     }
 
-    fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) -> bool {
-        match (old, new) {
-            (None, _) => self.found.added.insert(&self.path),
-            (_, None) => self.found.removed.insert(&self.path),
-            (Some(old), Some(new)) if compare_values(old, new).is_ne() => self.found.modified.insert(&self.path),
-            _ => {}
-        }
-        true
-    }
-
-    fn items(&mut self, place: Place, list: &List, old: &[Value], new: &[Value]) {
-        let mut elements: Vec<PathElement> = Vec::new();
+    fn items(&self, place: Place, list: &List<'_>, old: &[Value], new: &[Value], found: &mut Found) {
         let mut both: BTreeMap<PathElement, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
         for (is_new, item) in old.iter().map(|item| (false, item)).chain(new.iter().map(|item| (true, item))) {
             let Ok(element) = self.shape.element(place, list, item) else { continue };
-            if !both.contains_key(&element) {
-                elements.push(element.clone());
-            }
             let (before, after) = both.entry(element).or_default();
             if is_new { after.push(item) } else { before.push(item) }
         }
         let items_place = self.shape.item(place);
-        for element in elements {
-            let Some((before, after)) = both.get(&element) else { continue };
-            self.path.push(element);
+        let mut below = Below::default();
+        for (element, (before, after)) in both {
+            let mut found = Found::default();
             match (before.as_slice(), after.as_slice()) {
-                ([] | [_], [] | [_]) => self.visit(items_place, before.first().copied(), after.first().copied()),
+                ([] | [_], [] | [_]) => {
+                    self.visit(items_place, before.first().copied(), after.first().copied(), &mut found);
+                }
                 ([] | [_], _) => {
                     if let Some(item) = before.first() {
-                        self.visit(items_place, Some(item), None);
+                        self.visit(items_place, Some(item), None, &mut found);
                     }
-                    self.found.added.insert(&self.path);
+                    found.added.is_member = true;
                 }
                 (_, [] | [_]) => {
                     if let Some(item) = after.first() {
-                        self.visit(items_place, None, Some(item));
+                        self.visit(items_place, None, Some(item), &mut found);
                     }
-                    self.found.removed.insert(&self.path);
+                    found.removed.is_member = true;
                 }
                 _ => {
                     let is_same = before.len() == after.len()
-                        && before.iter().zip(after).all(|(before, after)| compare_values(before, after).is_eq());
-                    if !is_same {
-                        self.found.modified.insert(&self.path);
-                    }
+                        && before.iter().zip(&after).all(|(before, after)| compare_values(before, after).is_eq());
+                    found.modified.is_member |= !is_same;
                 }
             }
-            self.path.pop();
+            below.push(found, || element.clone());
         }
+        below.put_into(found);
     }
+}
+
+fn leaf(old: Option<&Value>, new: Option<&Value>, found: &mut Found) -> bool {
+    match (old, new) {
+        (None, _) => found.added.is_member = true,
+        (_, None) => found.removed.is_member = true,
+        (Some(old), Some(new)) => found.modified.is_member |= compare_values(old, new).is_ne(),
+    }
+    true
 }

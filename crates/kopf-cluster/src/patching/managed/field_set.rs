@@ -1,8 +1,9 @@
 //! Sets of fields: which parts of an object somebody owns (`fieldsV1`).
 //!
 //! A field and what is below it are separate members: owning a mapping is not owning its keys.
+//! A set is a tree of sorted lists: every write makes some, and most of them are small.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Ordering;
 
 use serde_json::{Map, Value};
 
@@ -11,10 +12,29 @@ use super::path::PathElement;
 /// A set of paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet {
-    /// The members right here.
-    pub(super) members: BTreeSet<PathElement>,
-    /// The sets below; never empty ones.
-    pub(super) children: BTreeMap<PathElement, FieldSet>,
+    /// What is right here or below, sorted by the elements, each of them once.
+    branches: Vec<(PathElement, Branch)>,
+}
+
+/// What is in a set at one element and below. Never nothing at all, within a set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Branch {
+    /// The element itself is in the set.
+    pub is_member: bool,
+    /// What is in the set below it.
+    pub below: FieldSet,
+}
+
+impl Branch {
+    /// Whether neither the element nor anything below it is in the set.
+    pub fn is_empty(&self) -> bool {
+        !self.is_member && self.below.is_empty()
+    }
+
+    fn add(&mut self, other: Self) {
+        self.is_member |= other.is_member;
+        self.below.add(other.below);
+    }
 }
 
 impl FieldSet {
@@ -28,6 +48,13 @@ impl FieldSet {
         set
     }
 
+    /// The set of some branches, in any order, of which no two have the same element.
+    pub fn of_branches(branches: impl IntoIterator<Item = (PathElement, Branch)>) -> Self {
+        let mut branches: Vec<_> = branches.into_iter().filter(|(_, branch)| !branch.is_empty()).collect();
+        branches.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
+        Self { branches }
+    }
+
     /// The set that a `fieldsV1` tells.
     pub fn parse(fields: &Value) -> Self {
         let mut set = Self::default();
@@ -37,12 +64,11 @@ impl FieldSet {
             }
             let Some(element) = PathElement::parse(name) else { continue };
             let child = Self::parse(below);
-            let is_empty = child.is_empty();
-            if is_empty || below.get(".").is_some() {
-                set.members.insert(element.clone());
-            }
-            if !is_empty {
-                set.children.insert(element, child);
+            let is_member = child.is_empty() || below.get(".").is_some();
+            let branch = set.branch_mut(element);
+            branch.is_member |= is_member;
+            if !child.is_empty() {
+                branch.below = child;
             }
         }
         set
@@ -50,34 +76,61 @@ impl FieldSet {
 
     /// The set as `fieldsV1`.
     pub fn to_fields(&self) -> Value {
-        let mut fields = Map::new();
-        let elements: BTreeSet<&PathElement> = self.members.iter().chain(self.children.keys()).collect();
-        for element in elements {
+        let mut fields = Map::with_capacity(self.branches.len());
+        self.write_fields(&mut fields);
+        Value::Object(fields)
+    }
+
+    fn write_fields(&self, fields: &mut Map<String, Value>) {
+        for (element, branch) in &self.branches {
             let mut below = Map::new();
-            if let Some(child) = self.children.get(element) {
-                if self.members.contains(element) {
+            if !branch.below.is_empty() {
+                below = Map::with_capacity(branch.below.branches.len() + 1);
+                if branch.is_member {
                     below.insert(".".to_owned(), Value::Object(Map::new()));
                 }
-                if let Value::Object(inner) = child.to_fields() {
-                    below.extend(inner);
-                }
+                branch.below.write_fields(&mut below);
             }
             fields.insert(element.serialize(), Value::Object(below));
         }
-        Value::Object(fields)
     }
 
     /// Whether nothing is in the set.
     pub fn is_empty(&self) -> bool {
-        self.members.is_empty() && self.children.values().all(FieldSet::is_empty)
+        self.branches.is_empty()
+    }
+
+    /// What is in the set right here or below, by the elements.
+    pub fn branches(&self) -> &[(PathElement, Branch)] {
+        &self.branches
+    }
+
+    /// What is in the set at an element and below.
+    pub fn branch(&self, element: &PathElement) -> Option<&Branch> {
+        let position = self.branches.binary_search_by(|(known, _)| known.cmp(element)).ok()?;
+        self.branches.get(position).map(|(_, branch)| branch)
+    }
+
+    /// The same, made if it is missing; the caller puts something into it.
+    fn branch_mut(&mut self, element: PathElement) -> &mut Branch {
+        let position = match self.branches.last().map(|(last, _)| last.cmp(&element)) {
+            // Sets are mostly read in their order.
+            None | Some(Ordering::Less) => Err(self.branches.len()),
+            _ => self.branches.binary_search_by(|(known, _)| known.cmp(&element)),
+        };
+        let position = position.unwrap_or_else(|position| {
+            self.branches.insert(position, (element, Branch::default()));
+            position
+        });
+        &mut self.branches[position].1
     }
 
     /// Adds a path; the root is never a member.
     pub fn insert(&mut self, path: &[PathElement]) {
         match path {
             [] => {}
-            [last] => drop(self.members.insert(last.clone())),
-            [first, rest @ ..] => self.children.entry(first.clone()).or_default().insert(rest),
+            [last] => self.branch_mut(last.clone()).is_member = true,
+            [first, rest @ ..] => self.branch_mut(first.clone()).below.insert(rest),
         }
     }
 
@@ -85,58 +138,77 @@ impl FieldSet {
     pub fn has(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,
-            [last] => self.members.contains(last),
-            [first, rest @ ..] => self.children.get(first).is_some_and(|child| child.has(rest)),
+            [last] => self.branch(last).is_some_and(|branch| branch.is_member),
+            [first, rest @ ..] => self.branch(first).is_some_and(|branch| branch.below.has(rest)),
+        }
+    }
+
+    /// Adds everything of another set.
+    pub fn add(&mut self, other: Self) {
+        if self.branches.is_empty() {
+            *self = other;
+            return;
+        }
+        for (element, branch) in other.branches {
+            self.branch_mut(element).add(branch);
         }
     }
 
     /// Everything of both sets.
     pub fn union(&self, other: &Self) -> Self {
         let mut union = self.clone();
-        union.members.extend(other.members.iter().cloned());
-        for (element, child) in &other.children {
-            let merged = union.children.get(element).map_or_else(|| child.clone(), |mine| mine.union(child));
-            union.children.insert(element.clone(), merged);
-        }
+        union.add(other.clone());
         union
     }
 
     /// The members of both sets.
     pub fn intersection(&self, other: &Self) -> Self {
-        let members = self.members.intersection(&other.members).cloned().collect();
-        let common = self.children.iter().filter_map(|(element, child)| {
-            let both = child.intersection(other.children.get(element)?);
+        let both = self.branches.iter().filter_map(|(element, mine)| {
+            let theirs = other.branch(element)?;
+            let is_member = mine.is_member && theirs.is_member;
+            let both = Branch { is_member, below: mine.below.intersection(&theirs.below) };
             (!both.is_empty()).then(|| (element.clone(), both))
         });
-        Self { members, children: common.collect() }
+        Self { branches: both.collect() }
+    }
+
+    /// Removes the members that the other set has, too. What is below them stays.
+    pub fn remove(&mut self, other: &Self) {
+        self.remove_by(other, false);
+    }
+
+    /// Removes the members that are in the other set or below one of its members.
+    pub fn remove_with_below(&mut self, other: &Self) {
+        self.remove_by(other, true);
+    }
+
+    fn remove_by(&mut self, other: &Self, with_below: bool) {
+        if other.branches.is_empty() {
+            return;
+        }
+        self.branches.retain_mut(|(element, mine)| {
+            let Some(theirs) = other.branch(element) else { return true };
+            if theirs.is_member && with_below {
+                return false;
+            }
+            mine.is_member &= !theirs.is_member;
+            mine.below.remove_by(&theirs.below, with_below);
+            !mine.is_empty()
+        });
     }
 
     /// The members that the other set has not. What is below a member of the other set stays.
     pub fn difference(&self, other: &Self) -> Self {
-        let members = self.members.difference(&other.members).cloned().collect();
-        let rest = self.children.iter().filter_map(|(element, child)| {
-            let rest = match other.children.get(element) {
-                Some(other) => child.difference(other),
-                None => child.clone(),
-            };
-            (!rest.is_empty()).then(|| (element.clone(), rest))
-        });
-        Self { members, children: rest.collect() }
+        let mut rest = self.clone();
+        rest.remove(other);
+        rest
     }
 
     /// The members that are neither in the other set nor below one of its members.
     pub fn outside_of(&self, other: &Self) -> Self {
-        let members = self.members.difference(&other.members).cloned().collect();
-        let rest = self.children.iter().filter(|(element, _)| !other.members.contains(*element)).filter_map(
-            |(element, child)| {
-                let rest = match other.children.get(element) {
-                    Some(other) => child.outside_of(other),
-                    None => child.clone(),
-                };
-                (!rest.is_empty()).then(|| (element.clone(), rest))
-            },
-        );
-        Self { members, children: rest.collect() }
+        let mut rest = self.clone();
+        rest.remove_with_below(other);
+        rest
     }
 
     /// All paths, those of a level before those below.
@@ -147,14 +219,14 @@ impl FieldSet {
     }
 
     fn collect_paths(&self, prefix: &mut Vec<PathElement>, paths: &mut Vec<Vec<PathElement>>) {
-        for member in &self.members {
+        for (element, _) in self.branches.iter().filter(|(_, branch)| branch.is_member) {
             let mut path = prefix.clone();
-            path.push(member.clone());
+            path.push(element.clone());
             paths.push(path);
         }
-        for (element, child) in &self.children {
+        for (element, branch) in &self.branches {
             prefix.push(element.clone());
-            child.collect_paths(prefix, paths);
+            branch.below.collect_paths(prefix, paths);
             prefix.pop();
         }
     }

@@ -53,7 +53,7 @@ fn visit(shape: &Shape<'_>, place: Place, live: Option<&Value>, config: Option<&
 
 /// Merges two lists with keys. Items of the configuration come in its order; items that only the
 /// live list has stay where they are, relative to those that both have.
-fn merge_items(shape: &Shape<'_>, place: Place, list: &List, live: &[Value], config: &[Value]) -> Vec<Value> {
+fn merge_items(shape: &Shape<'_>, place: Place, list: &List<'_>, live: &[Value], config: &[Value]) -> Vec<Value> {
     let index = |items: &[Value]| -> Vec<(PathElement, Value)> {
         items.iter().filter_map(|item| Some((shape.element(place, list, item).ok()?, item.clone()))).collect()
     };

@@ -17,6 +17,8 @@ mod owners;
 mod apply;
 mod zero;
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value};
 
 use crate::schema::Schema;
@@ -206,10 +208,15 @@ fn record_in(
             &empty
         }
     };
-    let changes = compare(&shape, old, new);
-    // Nothing is in the way of a plain write.
-    let _ = take_from_others(write, old, new, &changes, owners, None, true);
-    let set = changes.modified.union(&changes.added).outside_of(write.ignored).difference(&stripped());
+    let mut changes = compare(&shape, old, new);
+    changes.ignore(write.ignored);
+    if !owners.is_empty() {
+        // Nothing is in the way of a plain write.
+        let _ = take_from_others(write, old, new, &changes, owners, None, true);
+    }
+    let mut set = changes.modified;
+    set.add(changes.added);
+    set.remove(stripped());
     if set.is_empty() {
         return;
     }
@@ -220,13 +227,13 @@ fn record_in(
         subresource: write.subresource.to_owned(),
     };
     let owned = owners.entry(owner).or_default();
-    owned.fields = owned.fields.union(&set);
+    owned.fields.add(set);
     owned.api_version = write.api_version.to_owned();
     owned.time = Some(write.now.to_owned());
 }
 
 /// Takes the changed fields from all owners but one. Without force, fields that others own are
-/// conflicts, and nothing is taken.
+/// conflicts, and nothing is taken. The changes are those that are not ignored.
 fn take_from_others(
     write: &Write<'_>,
     old: &Value,
@@ -236,21 +243,30 @@ fn take_from_others(
     writer: Option<&Owner>,
     force: bool,
 ) -> Result<(), Vec<(Owner, FieldSet)>> {
-    let mut by_version = vec![(write.api_version.to_owned(), Some(changes.outside_of(write.ignored)))];
+    let touched = changes.modified.union(&changes.added);
+    // The changes in other versions: those that set something, and those that remove something.
+    let mut by_version: Vec<(String, Option<(FieldSet, FieldSet)>)> = Vec::new();
     let mut conflicts = Vec::new();
     let mut lost = Vec::new();
     for (owner, owned) in owners.iter().filter(|(owner, _)| Some(*owner) != writer) {
-        let known = by_version.iter().position(|(version, _)| *version == owned.api_version);
-        let position = known.unwrap_or_else(|| {
-            by_version.push((owned.api_version.clone(), changes_in(write.versions, &owned.api_version, old, new)));
-            by_version.len() - 1
-        });
-        let Some((_, Some(changes))) = by_version.get(position) else {
-            lost.push((owner.clone(), None));
-            continue;
+        let (touched, removed) = if owned.api_version == write.api_version {
+            (&touched, &changes.removed)
+        } else {
+            let known = by_version.iter().position(|(version, _)| *version == owned.api_version);
+            let position = known.unwrap_or_else(|| {
+                let changes = changes_in(write.versions, &owned.api_version, old, new)
+                    .map(|changes| (changes.modified.union(&changes.added), changes.removed));
+                by_version.push((owned.api_version.clone(), changes));
+                by_version.len() - 1
+            });
+            let Some((_, Some((touched, removed)))) = by_version.get(position) else {
+                lost.push((owner.clone(), None));
+                continue;
+            };
+            (touched, removed)
         };
-        let taken = owned.fields.intersection(&changes.modified.union(&changes.added));
-        lost.push((owner.clone(), Some(taken.union(&changes.removed))));
+        let taken = owned.fields.intersection(touched);
+        lost.push((owner.clone(), Some(taken.union(removed))));
         if !taken.is_empty() {
             conflicts.push((owner.clone(), taken));
         }
@@ -259,10 +275,12 @@ fn take_from_others(
         return Err(conflicts);
     }
     for (owner, fields) in lost {
-        let rest = fields.and_then(|fields| Some(owners.get(&owner)?.fields.difference(&fields)));
-        match (rest, owners.get_mut(&owner)) {
-            (Some(rest), Some(owned)) if !rest.is_empty() => owned.fields = rest,
-            _ => drop(owners.remove(&owner)),
+        let left = owners.get_mut(&owner).zip(fields).is_some_and(|(owned, fields)| {
+            owned.fields.remove(&fields);
+            !owned.fields.is_empty()
+        });
+        if !left {
+            owners.remove(&owner);
         }
     }
     Ok(())
@@ -281,19 +299,22 @@ fn strip_managed_fields(object: &mut Value) {
 }
 
 /// The fields that nobody owns, since they name the object or are the server's own.
-fn stripped() -> FieldSet {
-    FieldSet::of_fields(&[
-        &["apiVersion"],
-        &["kind"],
-        &["metadata"],
-        &["metadata", "name"],
-        &["metadata", "namespace"],
-        &["metadata", "creationTimestamp"],
-        &["metadata", "selfLink"],
-        &["metadata", "uid"],
-        &["metadata", "clusterName"],
-        &["metadata", "generation"],
-        &["metadata", "managedFields"],
-        &["metadata", "resourceVersion"],
-    ])
+fn stripped() -> &'static FieldSet {
+    static STRIPPED: LazyLock<FieldSet> = LazyLock::new(|| {
+        FieldSet::of_fields(&[
+            &["apiVersion"],
+            &["kind"],
+            &["metadata"],
+            &["metadata", "name"],
+            &["metadata", "namespace"],
+            &["metadata", "creationTimestamp"],
+            &["metadata", "selfLink"],
+            &["metadata", "uid"],
+            &["metadata", "clusterName"],
+            &["metadata", "generation"],
+            &["metadata", "managedFields"],
+            &["metadata", "resourceVersion"],
+        ])
+    });
+    &STRIPPED
 }

@@ -36,12 +36,12 @@ pub enum Place {
 }
 
 /// Which sorts of values fit a place, and how they are merged.
-#[derive(Clone, Debug, Default)]
-pub struct Atom {
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Atom<'a> {
     /// Scalars fit.
     pub scalar: Option<Scalar>,
     /// Lists fit.
-    pub list: Option<List>,
+    pub list: Option<List<'a>>,
     /// Objects fit; true if they are taken as a whole.
     pub map: Option<bool>,
 }
@@ -60,14 +60,14 @@ pub enum Scalar {
 }
 
 /// How a list is merged.
-#[derive(Clone, Debug, PartialEq)]
-pub enum List {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum List<'a> {
     /// As a whole.
     Atomic,
     /// By the values of its items.
     Set,
     /// By the keys of its items.
-    Keyed(Vec<String>),
+    Keyed(&'a [String]),
 }
 
 /// The sort of a value that applies to a place.
@@ -81,12 +81,12 @@ pub enum Sort {
     List,
 }
 
-impl Atom {
+impl Atom<'_> {
     /// The sort of the value, if it fits; else the sort that the place prefers.
     pub fn sort_of(&self, value: Option<&Value>) -> Option<Sort> {
         let fitting = match value {
             Some(Value::Object(_)) => self.map.map(|_| Sort::Map),
-            Some(Value::Array(_)) => self.list.as_ref().map(|_| Sort::List),
+            Some(Value::Array(_)) => self.list.map(|_| Sort::List),
             Some(Value::Null) | None => None,
             Some(_) => self.scalar.map(|_| Sort::Scalar),
         };
@@ -123,7 +123,7 @@ impl<'a> Shape<'a> {
     }
 
     /// What fits a place.
-    pub fn atom(&self, place: Place) -> Atom {
+    pub fn atom(&self, place: Place) -> Atom<'a> {
         match place {
             Place::Text => Atom { scalar: Some(Scalar::Text), ..Atom::default() },
             Place::Deduced => Atom { scalar: Some(Scalar::Any), list: Some(List::Atomic), map: Some(false) },
@@ -175,7 +175,7 @@ impl<'a> Shape<'a> {
     }
 
     /// How an item of a list is told from the others.
-    pub fn element(&self, place: Place, list: &List, item: &Value) -> Result<PathElement, String> {
+    pub fn element(&self, place: Place, list: &List<'_>, item: &Value) -> Result<PathElement, String> {
         match list {
             List::Atomic => Err("invalid indexing of non-associative list".to_owned()),
             List::Set => match item {
@@ -214,7 +214,7 @@ impl<'a> Shape<'a> {
     }
 }
 
-fn atom_of(node: &Node) -> Atom {
+fn atom_of(node: &Node) -> Atom<'_> {
     match node.definition.as_deref() {
         Some(QUANTITY) => return Atom { scalar: Some(Scalar::Any), ..Atom::default() },
         Some(RAW_EXTENSION) => return Atom { scalar: Some(Scalar::Any), list: Some(List::Atomic), map: Some(true) },
@@ -236,13 +236,13 @@ fn atom_of(node: &Node) -> Atom {
     }
 }
 
-fn list_of(node: &Node) -> List {
+fn list_of(node: &Node) -> List<'_> {
     match &node.list_type {
         Some(ListType::Atomic) => List::Atomic,
         Some(ListType::Set) => List::Set,
-        Some(ListType::Map(keys)) => List::Keyed(keys.clone()),
+        Some(ListType::Map(keys)) => List::Keyed(keys),
         None if node.patch_strategy.merge => match &node.patch_strategy.merge_key {
-            Some(key) => List::Keyed(vec![key.clone()]),
+            Some(key) => List::Keyed(std::slice::from_ref(key)),
             None => List::Set,
         },
         None => List::Atomic,

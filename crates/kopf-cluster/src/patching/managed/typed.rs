@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::schema::go_plain;
 
-use super::field_set::FieldSet;
+use super::field_set::{Branch, FieldSet};
 use super::path::PathElement;
 use super::shape::{List, Place, Scalar, Shape, Sort};
 
@@ -171,13 +171,10 @@ fn remove(shape: &Shape<'_>, place: Place, value: &Value, removed: &FieldSet) ->
         (Some(Sort::Map), Value::Object(fields)) if atom.map == Some(false) => {
             let mut kept = Map::new();
             for (name, field) in fields {
-                let element = PathElement::Field(name.clone());
-                if removed.members.contains(&element) {
-                    continue;
-                }
-                let rest = match removed.children.get(&element) {
-                    Some(below) if !below.is_empty() => remove(shape, shape.field(place, name).0, field, below),
-                    _ => field.clone(),
+                let rest = match removed.branch(&PathElement::Field(name.clone())) {
+                    Some(branch) if branch.is_member => continue,
+                    Some(branch) => remove(shape, shape.field(place, name).0, field, &branch.below),
+                    None => field.clone(),
                 };
                 kept.insert(name.clone(), rest);
             }
@@ -188,12 +185,10 @@ fn remove(shape: &Shape<'_>, place: Place, value: &Value, removed: &FieldSet) ->
             let mut kept = Vec::new();
             for item in items {
                 let element = shape.element(place, &list, item).ok();
-                if element.as_ref().is_some_and(|element| removed.members.contains(element)) {
-                    continue;
-                }
-                kept.push(match element.and_then(|element| removed.children.get(&element)) {
-                    Some(below) if !below.is_empty() => remove(shape, shape.item(place), item, below),
-                    _ => item.clone(),
+                kept.push(match element.and_then(|element| removed.branch(&element)) {
+                    Some(branch) if branch.is_member => continue,
+                    Some(branch) => remove(shape, shape.item(place), item, &branch.below),
+                    None => item.clone(),
                 });
             }
             if kept.is_empty() { Value::Null } else { Value::Array(kept) }
@@ -211,21 +206,16 @@ pub fn with_named_parents(shape: &Shape<'_>, set: &FieldSet) -> FieldSet {
 
 fn add_named_parents(shape: &Shape<'_>, place: Place, set: &FieldSet) -> FieldSet {
     let atom = shape.atom(place);
-    let mut members = set.members.clone();
-    let mut children = std::collections::BTreeMap::new();
-    for (element, child) in &set.children {
-        let below = match element {
-            PathElement::Field(name) if atom.map.is_some() => {
-                let (below, is_named) = shape.field(place, name);
-                if is_named {
-                    members.insert(element.clone());
-                }
-                below
-            }
-            PathElement::Key(_) if atom.list.is_some() => shape.item(place),
-            _ => Place::Forbidden,
+    FieldSet::of_branches(set.branches().iter().map(|(element, branch)| {
+        if branch.below.is_empty() {
+            return (element.clone(), branch.clone());
+        }
+        let (below, is_named) = match element {
+            PathElement::Field(name) if atom.map.is_some() => shape.field(place, name),
+            PathElement::Key(_) if atom.list.is_some() => (shape.item(place), false),
+            _ => (Place::Forbidden, false),
         };
-        children.insert(element.clone(), add_named_parents(shape, below, child));
-    }
-    FieldSet { members, children }
+        let is_member = branch.is_member || is_named;
+        (element.clone(), Branch { is_member, below: add_named_parents(shape, below, &branch.below) })
+    }))
 }
