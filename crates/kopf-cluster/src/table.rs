@@ -49,7 +49,7 @@ pub fn cells(resource: &ResourceType, object: &Value, now: Timestamp) -> Vec<Val
             let kind = resource.qualified();
             let cell = |column: &Value| {
                 let title = column["name"].as_str().unwrap_or_default();
-                system_cells::cell(&kind, title, object).unwrap_or_else(|| cells::cell(&kind, title, object, now))
+                system_cells::cell(kind, title, object).unwrap_or_else(|| cells::cell(kind, title, object, now))
             };
             let mut cells: Vec<Value> = columns.map(cell).collect();
             if resource.is("networking.k8s.io", "ipaddresses") {

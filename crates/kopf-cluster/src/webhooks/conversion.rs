@@ -58,10 +58,10 @@ impl Converter<'_> {
             let places: Vec<String> = slots.iter().map(|stored| stored.version.to_string()).collect();
             let originals: Vec<Value> = slots.iter().map(|stored| original(resource, stored)).collect();
             let key = format!("convert/{wanted}/{}", places.join(","));
-            match self.convert(webhook, resource, &key, &originals, &wanted) {
+            match self.convert(webhook, resource, &key, &originals, wanted) {
                 Some(values) => {
                     for (slot, mut value) in slots.iter_mut().zip(values?) {
-                        self.prune(resource, &wanted, &mut value);
+                        self.prune(resource, wanted, &mut value);
                         **slot = Arc::new(slot.with_value(value));
                     }
                 }

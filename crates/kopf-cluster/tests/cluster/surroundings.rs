@@ -58,7 +58,7 @@ async fn the_server_tells_about_itself() {
     assert_eq!(review["status"], json!({"allowed": true}));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn tables_of_built_in_kinds() {
     let probe = Probe::new();
     let table = probe.table("/api/v1/namespaces").await;
