@@ -1,7 +1,8 @@
 //! Measures a cluster: how fast it starts and writes, what an object costs, how it bears a crowd.
 //!
 //! Run with: `cargo run --release -p kopf-cluster --example load -- start`, or
-//! `write [KUBECONFIG] [COUNT [CONNECTIONS]]`, `memory [COUNT]`, `crowd [OBJECTS [WATCHERS]]`.
+//! `write [KUBECONFIG] [COUNT [CONNECTIONS]]`, `memory [COUNT]`, `crowd [OBJECTS [WATCHERS]]`, `pods [COUNT]`,
+//! `services [COUNT]`.
 //! The results and what they mean: `docs/cluster-performance.md`.
 
 use std::error::Error;
@@ -29,7 +30,9 @@ async fn main() -> Outcome<()> {
         Some("write") => write(arguments.get(1).map(String::as_str), number(2, 10_000)?, number(3, 32)?).await,
         Some("memory") => memory(number(1, 50_000)?).await,
         Some("crowd") => crowd(number(1, 50_000)?, number(2, 200)?).await,
-        _ => Err("one of: start, write, memory, crowd".into()),
+        Some("pods") => pods(number(1, 1000)?).await,
+        Some("services") => services(number(1, 1000)?).await,
+        _ => Err("one of: start, write, memory, crowd, pods, services".into()),
     }
 }
 
@@ -172,6 +175,49 @@ async fn crowd(objects: usize, watchers: usize) -> Outcome<()> {
     Ok(())
 }
 
+/// From the creation of a deployment until all of its pods are ready.
+async fn pods(count: usize) -> Outcome<()> {
+    let cluster = Cluster::new(Options::default());
+    let client = Client::new(cluster.service(), "default");
+    let path = "/apis/apps/v1/namespaces/default/deployments";
+    let labels = serde_json::json!({"app": "load"});
+    let deployment = serde_json::json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "load"},
+        "spec": {"replicas": count, "selector": {"matchLabels": labels}, "template": {
+            "metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "busybox"}]},
+        }},
+    });
+    let begin = Instant::now();
+    client.request_text(post(path, &deployment)?).await?;
+    loop {
+        let text = client.request_text(http::Request::get(format!("{path}/load")).body(Vec::new())?).await?;
+        let deployment: serde_json::Value = serde_json::from_str(&text)?;
+        if deployment["status"]["readyReplicas"] == count {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    println!("{count} pods of one deployment ready after {:.2} s", begin.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Services, each of which gets an address that no other one has.
+async fn services(count: usize) -> Outcome<()> {
+    let cluster = Cluster::new(Options::default());
+    let client = Client::new(cluster.service(), "default");
+    let begin = Instant::now();
+    for index in 0..count {
+        let service = serde_json::json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": format!("load-{index}")},
+            "spec": {"ports": [{"port": 80}]},
+        });
+        client.request_text(post("/api/v1/namespaces/default/services", &service)?).await?;
+    }
+    let took = begin.elapsed();
+    println!("{count} services in {:.2} s: {:.2} ms each", took.as_secs_f64(), milliseconds(took) / count as f64);
+    Ok(())
+}
+
 /// Creates objects in process.
 async fn fill(client: &Client, prefix: &str, count: usize) -> Outcome<()> {
     for index in 0..count {
@@ -187,8 +233,12 @@ fn create(name: &str) -> Outcome<http::Request<Vec<u8>>> {
         "metadata": {"name": name, "labels": {"app": "load", "tier": "test"}},
         "data": {"settings": "x".repeat(200), "mode": "fast"},
     });
-    let request = http::Request::post(MAPS).header("content-type", "application/json");
-    Ok(request.body(serde_json::to_vec(&body)?)?)
+    post(MAPS, &body)
+}
+
+fn post(path: &str, body: &serde_json::Value) -> Outcome<http::Request<Vec<u8>>> {
+    let request = http::Request::post(path).header("content-type", "application/json");
+    Ok(request.body(serde_json::to_vec(body)?)?)
 }
 
 async fn serve(cluster: &Cluster) -> Outcome<Server> {

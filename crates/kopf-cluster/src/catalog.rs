@@ -220,6 +220,12 @@ impl Catalog {
         found
     }
 
+    /// The resource of a kind, the first one by name.
+    pub fn of_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<ResourceType>> {
+        let is_it = |known: &&Arc<ResourceType>| known.kind == kind && known.group == group && known.version == version;
+        self.all().filter(is_it).min_by(|one, other| one.plural.cmp(&other.plural))
+    }
+
     /// All resources in all versions, in no order.
     pub fn all(&self) -> impl Iterator<Item = &Arc<ResourceType>> {
         self.types.values().flatten()

@@ -115,9 +115,12 @@ fn finish_foreground(state: &Arc<State>, resource: &Arc<ResourceType>, owner: &V
 
 /// The dependents of an owner, with their resources.
 fn dependents(state: &State, uid: &str) -> Vec<(Arc<ResourceType>, Place)> {
+    let found = state.store().dependents(uid);
+    if found.is_empty() {
+        return Vec::new();
+    }
     let catalog = state.catalog();
     let by_storage = catalog.by_storage();
-    let found = state.store().dependents(uid);
     found.into_iter().filter_map(|(storage, place)| Some((Arc::clone(by_storage.get(&*storage)?), place))).collect()
 }
 
@@ -141,7 +144,7 @@ fn kind_of(state: &State, reference: &Value) -> Option<Arc<ResourceType>> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let kind = reference["kind"].as_str()?;
     let catalog = state.catalog();
-    catalog.in_version(group, version).into_iter().find(|resource| resource.kind == kind).cloned()
+    catalog.of_kind(group, version, kind).cloned()
 }
 
 /// Deletes an object all of whose owners are gone. Nobody knows whether owners of unknown kinds are.

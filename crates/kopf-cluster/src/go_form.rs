@@ -11,7 +11,6 @@ use std::sync::OnceLock;
 use serde_json::{Map, Value, json};
 
 use crate::capture;
-use crate::protobuf::message_name;
 
 /// Structs nested deeper than this are left as they are.
 const DEPTH_LIMIT: usize = 100;
@@ -54,6 +53,9 @@ pub fn empty(api_version: &str, kind: &str) -> Option<Map<String, Value>> {
 /// All structs, by their names.
 type Structs = HashMap<&'static str, Vec<Field>>;
 
+/// The structs of objects, by kind: the first part of the group, the version, the name.
+type Kinds = HashMap<&'static str, Vec<(&'static str, &'static str, &'static str)>>;
+
 /// A field of a struct.
 struct Field {
     name: &'static str,
@@ -66,9 +68,28 @@ struct Field {
 }
 
 fn structs(api_version: &str, kind: &str) -> Option<(&'static Structs, &'static [Field])> {
-    static STRUCTS: OnceLock<Structs> = OnceLock::new();
-    let all = STRUCTS.get_or_init(read);
-    Some((all, all.get(message_name(api_version, kind).as_str())?))
+    static STRUCTS: OnceLock<(Structs, Kinds)> = OnceLock::new();
+    let (all, kinds) = STRUCTS.get_or_init(|| {
+        let all = read();
+        let kinds = by_kind(&all);
+        (all, kinds)
+    });
+    let (group, version) = api_version.split_once('/').unwrap_or(("core", api_version));
+    let group = group.split('.').next().unwrap_or_default();
+    let known = kinds.get(kind)?.iter().find(|known| known.0 == group && known.1 == version)?;
+    Some((all, all.get(known.2)?))
+}
+
+fn by_kind(all: &Structs) -> Kinds {
+    let mut kinds = Kinds::new();
+    for name in all.keys() {
+        if let Some((group, rest)) = name.split_once('/')
+            && let Some((version, kind)) = rest.split_once('.')
+        {
+            kinds.entry(kind).or_default().push((group, version, name));
+        }
+    }
+    kinds
 }
 
 /// The captured table; its notation is told by `scripts/capture_protobuf.py`.

@@ -251,8 +251,8 @@ fn message(value: &Value, place: &Place<'_>, expected: &str) -> String {
 
 pub fn reference(schema: &Value) -> Option<&str> {
     let direct = schema.get("$ref").and_then(Value::as_str);
-    let wrapped = schema["allOf"][0].get("$ref").and_then(Value::as_str);
-    direct.or(wrapped)?.rsplit('/').next()
+    let wrapped = || schema.get("allOf")?.get(0)?.get("$ref")?.as_str();
+    direct.or_else(wrapped)?.rsplit('/').next()
 }
 
 pub fn text<'a>(schema: &'a Value, field: &str) -> &'a str {

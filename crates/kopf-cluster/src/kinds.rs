@@ -32,6 +32,8 @@ use crate::store::{Place, Stored};
 use crate::verbs::{Propagation, write_if_unchanged};
 use crate::workloads;
 
+pub use services::Ledger as ServiceLedger;
+
 /// What keeps claims and volumes while they are used.
 const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 const PV_PROTECTION: &str = "kubernetes.io/pv-protection";

@@ -159,6 +159,7 @@ pub struct Cluster {
 impl Cluster {
     /// A new cluster in memory with what every cluster has: the initial namespaces. To keep it, see [`Cluster::open`].
     pub fn new(mut options: Options) -> Self {
+        warm_up();
         options.token.get_or_insert_with(new_token);
         let certificates = Certificates::generate().map_err(Arc::new);
         let authority = certificates.as_ref().ok().map(|made| made.authority_pem.clone());
@@ -176,6 +177,7 @@ impl Cluster {
     /// the certificates are the same, and so is the port if it is free: kubeconfigs stay good.
     pub fn open(mut options: Options) -> Result<Self, OpenError> {
         let Some(directory) = options.data_dir.clone() else { return Ok(Self::new(options)) };
+        warm_up();
         let Opened { store, journal, identity } = persistence::open(&directory, &options)?;
         options.token = Some(identity.token());
         let certificates = identity.certificates();
@@ -247,6 +249,19 @@ impl Cluster {
     pub fn compact(&self) {
         self.state.store().compact();
     }
+}
+
+/// Reads what every cluster needs of the captured documents, by two threads, once for the process.
+fn warm_up() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        std::thread::scope(|scope| {
+            // Without another thread, it is read when it is needed.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, || catalog::definitions("", "v1"));
+            catalog::Catalog::built_in();
+            go_form::empty("v1", "Namespace");
+        });
+    });
 }
 
 /// A token that nobody guesses.

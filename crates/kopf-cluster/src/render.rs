@@ -197,6 +197,16 @@ pub fn decode(resource: &ResourceType, stored: &Stored) -> Value {
 
 /// Puts `kind` and `apiVersion` in front of an object.
 pub fn put_type(value: &mut Value, resource: &ResourceType) {
+    let is_typed = value.as_object().is_some_and(|fields| {
+        let is = |field: Option<(&String, &Value)>, name: &str, text: &str| {
+            field.is_some_and(|(field, value)| field == name && value.as_str() == Some(text))
+        };
+        let mut first = fields.iter();
+        is(first.next(), "kind", &resource.kind) && is(first.next(), "apiVersion", resource.api_version())
+    });
+    if is_typed {
+        return;
+    }
     let mut typed = Map::new();
     typed.insert("kind".into(), json!(resource.kind));
     typed.insert("apiVersion".into(), json!(resource.api_version()));

@@ -15,6 +15,7 @@ use crate::clock::{Clock, Randomness};
 use crate::counts::Counts;
 use crate::crd;
 use crate::faults::Switchboard;
+use crate::kinds::ServiceLedger;
 use crate::persistence::Journal;
 use crate::store::{Event, Place, Store, StoreError, Stored, Write};
 use crate::webhooks::Webhooks;
@@ -41,6 +42,8 @@ pub struct State {
     pub faults: Switchboard,
     /// What was asked for.
     pub counts: Counts,
+    /// The addresses and ports of services.
+    pub service_ledger: ServiceLedger,
     pub options: Options,
     /// Whether somebody acts on the changes of workloads.
     pub workloads_run: AtomicBool,
@@ -80,6 +83,7 @@ impl State {
             randomness: Mutex::new(Randomness::new(seed)),
             faults: Switchboard::default(),
             counts: Counts::default(),
+            service_ledger: ServiceLedger::default(),
             options,
             workloads_run: AtomicBool::new(false),
             certificate_authority,

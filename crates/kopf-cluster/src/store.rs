@@ -4,6 +4,7 @@
 //! [`Write`], the store gives it the next version and remembers the [`Event`]. Watches read the
 //! history by their position in it, so that a slow watch costs no memory: it only gets too old.
 
+use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
@@ -351,6 +352,25 @@ impl Shelf {
     }
 }
 
+/// The text of an object, in just as many bytes as it needs.
+fn text_of(value: &Value) -> Bytes {
+    thread_local! {
+        static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    /// More is not kept for the next object.
+    const KEPT: usize = 64 * 1024;
+    BUFFER.with_borrow_mut(|buffer| {
+        buffer.clear();
+        let raw = match serde_json::to_writer(&mut *buffer, value) {
+            Ok(()) => Bytes::copy_from_slice(buffer),
+            // A JSON value can always be written; the empty object stands for what cannot happen.
+            Err(_) => Bytes::from_static(b"{\"metadata\":{}}"),
+        };
+        buffer.shrink_to(KEPT);
+        raw
+    })
+}
+
 impl Stored {
     fn new(place: Place, version: u64, mut value: Value) -> Self {
         let mut labels = Vec::new();
@@ -372,16 +392,8 @@ impl Stored {
                 owners.extend(found.filter_map(|owner| Some(owner.get("uid")?.as_str()?.into())));
             }
         }
-        // A JSON value can always be written; the empty object stands for what cannot happen.
-        let raw = serde_json::to_vec(&value).unwrap_or_else(|_| b"{\"metadata\":{}}".to_vec());
-        Self {
-            place,
-            version,
-            deleting,
-            owners: owners.into_boxed_slice(),
-            labels: labels.into_boxed_slice(),
-            raw: raw.into(),
-        }
+        let raw = text_of(&value);
+        Self { place, version, deleting, owners: owners.into_boxed_slice(), labels: labels.into_boxed_slice(), raw }
     }
 
     /// An object as it was written before.

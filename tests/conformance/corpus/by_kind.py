@@ -271,6 +271,29 @@ def patching(
     ]
 
 
+def wrong_patches(sample: Sample) -> list[Any]:
+    """Strategic patches of wrong types, which the server refuses in words of their own."""
+    fields = [key for key in sample.object() if key not in ('apiVersion', 'kind')]
+    bodies: list[Any] = [
+        {key: value} for key in fields for value in ('text', 5, 1.5, ['list'], True)
+    ]
+    bodies += [
+        {'metadata': {'labels': 5}},
+        {'metadata': {'labels': {'a': 5}}},
+        {'metadata': {'labels': {'a': True}}},
+        {'metadata': {'annotations': ['list']}},
+        {'metadata': {'finalizers': 'text'}},
+        {'metadata': {'finalizers': [5]}},
+        {'metadata': {'ownerReferences': [{'uid': 'a', 'controller': 'text'}]}},
+        {'metadata': {'generation': 'text'}},
+        {'metadata': {'creationTimestamp': 5}},
+        {'kind': 5},
+    ]
+    patch = f'PATCH {sample.one}?dryRun=All'
+    steps = [{'do': patch, 'type': 'strategic', 'body': body} for body in bodies]
+    return [sample.creation, *steps, f'DELETE {sample.one}?gracePeriodSeconds=0']
+
+
 def applying(sample: Sample) -> list[Any]:
     def apply(query: str, body: Any) -> dict[str, Any]:
         return {'do': f'PATCH {sample.one}{query}', 'type': 'apply', 'body': body}
@@ -468,6 +491,7 @@ QUESTIONS: dict[str, Callable[[Sample], list[Any] | None]] = {
     'merge patch': merging,
     'json patch': json_patching,
     'strategic merge': strategic_merging,
+    'wrong patches': wrong_patches,
     'apply': applying,
     'delete': deleting,
     'deletecollection': deleting_collections,

@@ -100,7 +100,7 @@ pub fn apply(write: &Write<'_>, live: Option<&Value>, config: &Value, force: boo
 fn try_apply(write: &Write<'_>, live: Option<&Value>, config: &Value, force: bool) -> Result<Value, ApplyError> {
     let schema = check_request(write, config)?;
     let shape = Shape::new(&schema);
-    let mut object = live.cloned().unwrap_or_else(|| zero_object(&schema, config));
+    let mut object = live.cloned().unwrap_or_else(|| Value::clone(&zero_object(&schema, config)));
     let mut owners = owners::read(object.pointer("/metadata/managedFields"))
         .map_err(|reason| ApplyError::Untypable(format!("failed to decode managed fields: {reason}")))?;
     strip_managed_fields(&mut object);
