@@ -9,7 +9,7 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kopf
 # What the native module is made of.
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
 
-.PHONY: help build demo test test-rust test-python test-operators test-real controlplane conformance bench bench-quick lint lint-rust lint-python invariants format clean
+.PHONY: help build demo test test-rust test-python test-operators test-real controlplane conformance bench bench-quick bench-budgets lint lint-rust lint-python invariants format clean
 
 help:
 	@echo 'make build         .venv with the package in release mode: .venv/bin/kopf, .venv/bin/python'
@@ -19,6 +19,7 @@ help:
 	@echo 'make conformance   the embedded cluster against a real one: writes docs/conformance.md'
 	@echo 'make bench         operator frameworks side by side on a real control plane; needs an idle machine'
 	@echo 'make bench-quick   the same with small numbers: to see that all works'
+	@echo 'make bench-budgets the steps of an operator in instructions, against benches/budgets.toml; needs valgrind'
 	@echo 'make controlplane  etcd, kube-apiserver & co into $(CACHE)/controlplane/bin'
 	@echo 'make lint          formats, lints, types, and the invariants of ARCHITECTURE.md'
 	@echo 'make format        reformats the sources'
@@ -74,6 +75,10 @@ bench: build controlplane
 
 bench-quick: build controlplane
 	$(BIN)/python -m benches.peers --quick
+
+bench-budgets: build
+	cargo build --release --quiet --locked --package kopf-bench-instructions
+	$(BIN)/python -m benches.budgets
 
 lint: lint-rust lint-python invariants
 

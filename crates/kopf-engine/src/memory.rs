@@ -39,6 +39,11 @@ impl ObjectMemory {
         matches!((self.version, version), (Some(known), Some(version)) if version <= known)
     }
 
+    /// Neither handlers nor errors nor daemons of the object need another look at it.
+    pub fn has_nothing_pending(&self) -> bool {
+        self.partly_handled.is_none() && self.throttle == Throttle::Off && self.background.is_none()
+    }
+
     /// Remembers the newest version.
     pub fn saw(&mut self, version: Option<u64>) {
         self.version = self.version.max(version);

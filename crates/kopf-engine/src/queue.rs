@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use crate::invoke::FrontSlot;
 use crate::memory::{ObjectMemory, version_number};
 use crate::metrics::{Metrics, QueueFigures};
-use crate::react::{After, Reactor, ServedKind, Turn};
+use crate::react::{After, OBJECTS, Reactor, ServedKind, Turn};
 use crate::{Clock, Level, Log};
 use entry::{Entry, News, Phase, Timer};
 use gate::Gate;
@@ -198,6 +198,10 @@ impl Queue {
         WeakQueue(Arc::downgrade(&self.inner))
     }
 
+    pub fn reactor(&self) -> &Reactor {
+        &self.inner.reactor
+    }
+
     pub fn metrics(&self) -> &Metrics {
         &self.inner.reactor.metrics
     }
@@ -242,6 +246,17 @@ impl Queue {
         let known = entry.memory.as_ref().is_some_and(|memory| memory.knows(version));
         let outdated = known && event != EventType::Deleted;
         if outdated && !has_spies {
+            return;
+        }
+        if event != EventType::Deleted
+            && entry.is_at_rest()
+            && let (Some(settled), Some(memory)) = (&objects.kind.settled, entry.memory.as_mut())
+            && memory.has_nothing_pending()
+            // The cycle would have something to say about it, if only for debugging.
+            && !self.inner.log.enabled(Level::Debug, OBJECTS)
+            && settled.holds(&raw)
+        {
+            memory.saw(version);
             return;
         }
         if is_indexed && !outdated {

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use kopf_object::{Body, ObjectReference};
 use kopf_reaction::{
-    Conclusion, Cycle, CycleInput, EventType, HandlerSet, Note, ReactionSettings, Resource, Severity, compact_sample,
-    diff_repr, python_repr,
+    Conclusion, Cycle, CycleInput, EventType, HandlerSet, Note, ReactionSettings, Resource, Settled, Severity,
+    compact_sample, diff_repr, python_repr,
 };
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -41,6 +41,8 @@ const CYCLES_IN_A_ROW: usize = 8;
 pub(crate) struct ServedKind {
     pub resource: Arc<Resource>,
     pub handlers: Arc<HandlerSet>,
+    /// How objects look when there is nothing to do for them; None if it takes a whole cycle to know.
+    pub settled: Option<Settled>,
 }
 
 /// What carries the decisions out; shared by all workers.
@@ -93,6 +95,12 @@ pub(crate) struct Turn {
 }
 
 impl Reactor {
+    pub fn served_kind(&self, resource: &Arc<Resource>, handlers: HandlerSet) -> ServedKind {
+        // With compact records, it depends on the schema where they are, and so on the moment.
+        let settled = if self.compact_reaction.is_none() { Settled::of(&handlers, &self.reaction) } else { None };
+        ServedKind { resource: Arc::clone(resource), handlers: Arc::new(handlers), settled }
+    }
+
     /// One turn of an object; it never fails, but may throttle the object.
     pub async fn react(
         &self,

@@ -10,7 +10,6 @@ use tokio::task::JoinSet;
 
 use crate::pause::Pauses;
 use crate::queue::{Blocker, Expected, KindKey, Queue};
-use crate::react::ServedKind;
 use crate::watch::{EventKind, OnForbidden, StreamHealth, StreamItem, WatchStream};
 use crate::{Api, Clock, Insight, Log, Settings};
 
@@ -131,10 +130,7 @@ impl Serving {
 
     fn serve(&mut self, resource: &Arc<Resource>, insight: &Insight) {
         let matching = insight.selectors_of(resource).iter().filter_map(|index| self.handlers.get(*index).cloned());
-        let served = Arc::new(ServedKind {
-            resource: Arc::clone(resource),
-            handlers: Arc::new(HandlerSet::from_handlers(matching)),
-        });
+        let served = Arc::new(self.queue.reactor().served_kind(resource, HandlerSet::from_handlers(matching)));
         // The same kind may have changed in its details, such as its subresources.
         let mut kind = match self.kinds.remove_entry(resource) {
             Some((_, kind)) => {

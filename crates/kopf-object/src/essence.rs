@@ -7,12 +7,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::keys::detect_marked_prefixes;
+use crate::keys::{KUBECTL_LAST_APPLIED, detect_marked_prefixes};
 use crate::path::FieldPath;
 use crate::python_json;
-
-/// What kubectl keeps on objects for itself; it repeats the rest of the object.
-const KUBECTL_LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// What to keep and to drop in addition to the usual parts of the essence.
 #[derive(Clone, Debug, Default, PartialEq)]

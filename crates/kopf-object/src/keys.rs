@@ -16,6 +16,9 @@ use serde_json::Value;
 
 use crate::identity::metadata_field;
 
+/// What kubectl keeps on objects for itself; it repeats the rest of the object.
+pub const KUBECTL_LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// The longest name of an annotation, not counting its prefix.
 const MAX_NAME_LENGTH: usize = 63;
 

@@ -80,6 +80,16 @@ impl News {
 }
 
 impl Entry {
+    /// Nothing waits for a turn, and nothing is pending.
+    pub fn is_at_rest(&self) -> bool {
+        self.phase == Phase::Idle
+            && self.news.is_empty()
+            && self.held.is_none()
+            && self.timer.is_none()
+            && self.token.is_none()
+            && !self.nudged
+    }
+
     /// The body that something is pending with; or the newest one, if it is to be looked at again.
     pub fn take_held(&mut self) -> Option<Body> {
         let nudged = std::mem::take(&mut self.nudged);

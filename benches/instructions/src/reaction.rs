@@ -1,0 +1,88 @@
+//! One cycle of one object: from its body to what is to be stored.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kopf_object::Body;
+use kopf_reaction::{
+    Ask, BackgroundView, CallOutcome, Conclusion, Cycle, CycleInput, EventType, Handler, HandlerKind, HandlerSet,
+    ReactionSettings, Reason, Reply, Step,
+};
+use serde_json::json;
+
+use crate::{Outcome, object};
+
+/// A new object with one handler to be called.
+pub fn create(count: usize) -> Outcome {
+    let theatre = Theatre::new();
+    let body = Body::parse(object::fresh().to_string().into_bytes())?;
+    for _ in 0..count {
+        let (conclusion, calls) = theatre.play(&body)?;
+        if calls != 1 || conclusion.patch.is_empty() {
+            return Err("the handler was not called".into());
+        }
+    }
+    Ok(())
+}
+
+/// An object that is handled already, as it is found by a restarted operator.
+pub fn unchanged(count: usize) -> Outcome {
+    let theatre = Theatre::new();
+    let mut handled = object::fresh();
+    let fresh = Body::parse(handled.to_string().into_bytes())?;
+    theatre.play(&fresh)?.0.patch.apply_to(&mut handled);
+    let body = Body::parse(handled.to_string().into_bytes())?;
+    for _ in 0..count {
+        let (conclusion, calls) = theatre.play(&body)?;
+        if calls != 0 || !conclusion.patch.is_empty() {
+            return Err("there was something to do".into());
+        }
+    }
+    Ok(())
+}
+
+/// An operator with the usual three handlers.
+struct Theatre {
+    handlers: Arc<HandlerSet>,
+    settings: Arc<ReactionSettings>,
+}
+
+impl Theatre {
+    fn new() -> Self {
+        let declared =
+            [("create", Reason::Create, false), ("update", Reason::Update, false), ("delete", Reason::Delete, true)];
+        let handlers = declared.into_iter().enumerate().map(|(index, (id, reason, requires_finalizer))| {
+            let handler = Handler::new(index, id, HandlerKind::Changing);
+            Arc::new(Handler { reason: Some(reason), requires_finalizer, ..handler })
+        });
+        let settings = ReactionSettings { finalizer: "bench.dev/kopf".to_owned(), ..ReactionSettings::default() };
+        Self { handlers: Arc::new(HandlerSet::from_handlers(handlers)), settings: Arc::new(settings) }
+    }
+
+    /// The conclusion, and how many handlers were called on the way to it.
+    fn play(&self, body: &Body) -> Result<(Conclusion, usize), &'static str> {
+        let mut cycle = Cycle::new(CycleInput {
+            body: body.clone(),
+            event: Some(EventType::Added),
+            handlers: Arc::clone(&self.handlers),
+            settings: Arc::clone(&self.settings),
+            initial: false,
+            consistent: true,
+            background: BackgroundView::default(),
+            verbose: false,
+        });
+        let (mut reply, mut calls) = (None, 0);
+        loop {
+            match cycle.step(reply.take(), Timestamp::UNIX_EPOCH, &mut || 0.5) {
+                Step::Done(conclusion) => return Ok((*conclusion, calls)),
+                Step::Ask(Ask::Call(_)) => {
+                    calls += 1;
+                    let outcome =
+                        CallOutcome { result: Ok(Some(json!({"message": "done"}))), subrefs: Default::default() };
+                    reply = Some(Reply::Called(outcome));
+                }
+                Step::Ask(_) => return Err("nothing else is to be asked"),
+            }
+        }
+    }
+}

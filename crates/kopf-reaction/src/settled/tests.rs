@@ -1,0 +1,180 @@
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kopf_object::{Body, FieldPath};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    Ask, BackgroundView, CallOutcome, Conclusion, Cycle, CycleInput, EventType, HandlerKind, Reason, Reply, Step,
+};
+
+fn handlers(requires_finalizer: bool) -> HandlerSet {
+    let handler = |index, id: &str, reason, requires_finalizer| {
+        Arc::new(Handler { reason: Some(reason), requires_finalizer, ..Handler::new(index, id, HandlerKind::Changing) })
+    };
+    HandlerSet::from_handlers([
+        handler(0, "create", Reason::Create, false),
+        handler(1, "update", Reason::Update, false),
+        handler(2, "delete", Reason::Delete, requires_finalizer),
+    ])
+}
+
+/// What a whole cycle says about an object, with all handlers succeeding.
+fn play(body: &Value, requires_finalizer: bool) -> (Conclusion, usize) {
+    let mut cycle = Cycle::new(CycleInput {
+        body: Body::from_value(body.clone()),
+        event: Some(EventType::Modified),
+        handlers: Arc::new(handlers(requires_finalizer)),
+        settings: Arc::new(ReactionSettings::default()),
+        initial: false,
+        consistent: true,
+        background: BackgroundView::default(),
+        verbose: false,
+    });
+    let (mut reply, mut calls) = (None, 0);
+    loop {
+        match cycle.step(reply.take(), Timestamp::UNIX_EPOCH, &mut || 0.5) {
+            Step::Done(conclusion) => return (*conclusion, calls),
+            Step::Ask(Ask::Call(_)) => {
+                calls += 1;
+                reply = Some(Reply::Called(CallOutcome { result: Ok(None), subrefs: Default::default() }));
+            }
+            Step::Ask(other) => panic!("{other:?}"),
+        }
+    }
+}
+
+/// The object after all its handlers.
+fn handled(mut body: Value) -> Value {
+    play(&body, false).0.patch.apply_to(&mut body);
+    body
+}
+
+fn holds(body: &Value, requires_finalizer: bool) -> bool {
+    let settled = Settled::of(&handlers(requires_finalizer), &ReactionSettings::default()).unwrap();
+    settled.holds(body.to_string().as_bytes())
+}
+
+fn body() -> Value {
+    handled(json!({
+        "apiVersion": "v1",
+        "kind": "K",
+        "metadata": {"name": "n", "labels": {"a": "b"}, "annotations": {"x": "y", "other.dev/kopf-managed": "yes", "other.dev/z": "1"}},
+        "spec": {"size": 1, "text": "plain", "list": [1, {"a": null}]},
+        "status": {"ready": true},
+    }))
+}
+
+#[test]
+fn handled_objects_are_settled() {
+    assert!(holds(&body(), false));
+    assert!(holds(&handled(json!({"metadata": {"name": "n"}, "spec": {}})), false));
+    assert!(holds(&handled(json!({"metadata": {"annotations": {}, "labels": {}}, "data": {"k": "v"}})), false));
+    assert!(!holds(&body(), true), "the finalizer is missing");
+}
+
+#[test]
+fn others_are_not() {
+    let changes = [
+        ("spec.size", json!(2)),
+        ("spec", json!(null)),
+        ("metadata.labels", json!({"a": "c"})),
+        ("metadata.annotations", json!({"x": "y"})),
+        ("metadata.deletionTimestamp", json!("2020-01-01T00:00:00Z")),
+        ("metadata.finalizers", json!(["kopf.zalando.org/KopfFinalizerMarker"])),
+        ("status.kopf", json!({"progress": {"create": {"retries": 1}}})),
+        ("more", json!(1)),
+    ];
+    for (field, value) in changes {
+        let mut body = body();
+        FieldPath::parse(field).ensure(&mut body, value);
+        assert!(!holds(&body, false), "{field}");
+    }
+    let mut unfinished = body();
+    unfinished["metadata"]["annotations"]["kopf.zalando.org/create"] = json!("{}");
+    assert!(!holds(&unfinished, false));
+    let mut unrelated = body();
+    unrelated["status"]["ready"] = json!(false);
+    unrelated["metadata"]["annotations"]["other.dev/z"] = json!("2");
+    assert!(holds(&unrelated, false), "changes that nobody is interested in");
+    assert!(!Settled::of(&handlers(false), &ReactionSettings::default()).unwrap().holds(b"nonsense"));
+}
+
+#[test]
+fn only_plain_operators() {
+    let settings = ReactionSettings::default();
+    let with = |change: &dyn Fn(&mut Handler)| {
+        let mut handler = Handler::new(0, "create", HandlerKind::Changing);
+        change(&mut handler);
+        Settled::of(&HandlerSet::from_handlers([Arc::new(handler)]), &settings).is_some()
+    };
+    assert!(with(&|_| {}));
+    assert!(!with(&|handler| handler.when = true));
+    assert!(!with(&|handler| handler.initial = true));
+    assert!(!with(&|handler| handler.field = Some(FieldPath::parse("spec.a"))));
+    assert!(!with(&|handler| handler.labels = Some(Default::default())));
+    assert!(!with(&|handler| handler.kind = HandlerKind::Watching));
+    let front = ReactionSettings { progress: ProgressStorage::Front, ..settings.clone() };
+    assert!(Settled::of(&handlers(false), &front).is_none());
+    let front = ReactionSettings { diffbase: DiffBaseStorage::Front, ..settings.clone() };
+    assert!(Settled::of(&handlers(false), &front).is_none());
+}
+
+fn json_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i32>().prop_map(Value::from),
+        "[a-zé\\\\\"<]{0,4}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            prop::collection::btree_map("[a-cé]{1,2}", inner, 0..3).prop_map(|map| json!(map)),
+        ]
+    })
+}
+
+fn texts() -> impl Strategy<Value = Value> {
+    let key = prop_oneof![
+        "[a-c]",
+        Just("kopf.zalando.org/create".to_owned()),
+        Just("o.dev/kopf-managed".to_owned()),
+        Just("o.dev/x".to_owned())
+    ];
+    prop::collection::btree_map(key, "[a-c\"é]{0,3}", 0..4).prop_map(|map| json!(map))
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_settled_has_nothing_to_be_done(
+        before in (json_value(), texts(), texts()),
+        after in (json_value(), texts(), texts()),
+        changed in any::<[bool; 3]>(),
+    ) {
+        let object = |(spec, labels, annotations): (Value, Value, Value)| {
+            json!({"kind": "K", "metadata": {"name": "n", "labels": labels, "annotations": annotations}, "spec": spec})
+        };
+        let mut body = handled(object(before));
+        let after = object(after);
+        if changed[0] {
+            body["spec"] = after["spec"].clone();
+        }
+        if changed[1] {
+            body["metadata"]["labels"] = after["metadata"]["labels"].clone();
+        }
+        if changed[2] {
+            for (key, value) in after["metadata"]["annotations"].as_object().unwrap() {
+                body["metadata"]["annotations"][key] = value.clone();
+            }
+        }
+        if holds(&body, false) {
+            let (conclusion, calls) = play(&body, false);
+            prop_assert_eq!(calls, 0);
+            prop_assert!(conclusion.patch.is_empty(), "{:?} for {}", conclusion.patch, body);
+            prop_assert!(conclusion.finalizer.is_none() && conclusion.delay.is_none());
+        }
+    }
+}
