@@ -1,12 +1,12 @@
-"""``python -m benches.budgets``: what the steps of an operator cost in instructions, against their budgets.
+"""``python -m benches.budgets``: the steps of an operator in instructions, against their budgets.
 
     python -m benches.budgets                  # fails if a step costs over 5 % more than its budget
     python -m benches.budgets --only watch-event,patch-request
     python -m benches.budgets --write          # make the figures of now the budgets
 
 Times depend on the machine and on who else uses it; counts of instructions do not. Each step is run
-under valgrind with a small and with a large count: the difference is the cost of the step itself, without the
-start of the process. Called by ``make bench-budgets``, which builds the programs before.
+under valgrind with a small and with a large count: the difference is the cost of the step itself,
+without the start of the process. Called by ``make bench-budgets``, which builds them before.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""An operator with many handlers on some objects: ``calls.py python-call-async|python-call-sync HANDLERS``.
+"""An operator with many handlers: ``calls.py python-call-async|python-call-sync HANDLERS``.
 
-Run by ``benches/budgets.py``. There are always as many objects; each handler more is one call more for each of them.
+Run by ``benches/budgets.py``. There are always as many objects; each handler more is one call more
+for each of them.
 """
 
 import asyncio

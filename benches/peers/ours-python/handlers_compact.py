@@ -10,7 +10,7 @@ import kopf
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / 'kopf'))
 
-import handlers_async  # noqa: E402, F401  (its handlers are declared by importing it)
+import handlers_async  # noqa: F401  (its handlers are declared by importing it)
 
 
 @kopf.on.startup()
