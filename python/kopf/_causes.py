@@ -260,4 +260,4 @@ class CycleContext:
 
 
 def _decode(content: bytes | None) -> Any:
-    return json.loads(content) if content is not None else None
+    return json.loads(content.decode()) if content is not None else None

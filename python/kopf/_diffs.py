@@ -89,7 +89,7 @@ class Diff(Sequence[DiffItem]):
             import json
             self._decoded = tuple(
                 DiffItem(DiffOperation(operation), tuple(field), old, new)
-                for operation, field, old, new in json.loads(self._json)
+                for operation, field, old, new in json.loads(self._json.decode())
             )
             self._json = None
         return self._decoded

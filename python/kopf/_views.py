@@ -112,7 +112,7 @@ class Body(ReplaceableMappingView):
     def _get(self) -> Mapping[Any, Any]:
         if self._json is not None:
             import json
-            self._src = json.loads(self._json)
+            self._src = json.loads(self._json.decode())
             self._json = None
         return self._src
 
@@ -163,7 +163,7 @@ class LiveBody(Body):
         import json
         # Threads may come here at the same time; each of them gets a whole object.
         number, content = newest
-        source = json.loads(content)
+        source = json.loads(content.decode())
         self._src, self._number = source, number
         return source
 
