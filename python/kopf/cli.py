@@ -215,12 +215,8 @@ def _touch_peering(
 @click.argument('arguments', nargs=-1, type=click.UNPROCESSED)
 def cluster(arguments: Sequence[str]) -> None:
     """Run a Kubernetes API in this process, for development."""
-    import signal
-
-    from kopf import _native
-    # It has its own handler, and the interpreter would only interfere.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    raise SystemExit(_native.command_line(['kopf', 'cluster', *arguments]))
+    from kopf._command import run_cluster
+    run_cluster(list(arguments))
 
 
 @main.command()

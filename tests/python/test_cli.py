@@ -172,3 +172,15 @@ def test_runner_raises_errors(tmp_path: pathlib.Path, monkeypatch: pytest.Monkey
     with KopfRunner(['run', '-A', str(path)], timeout=10, reraise=False) as runner:
         pass
     assert runner.exit_code == 1 and isinstance(runner.exception, ZeroDivisionError)
+
+
+def test_the_command_of_the_cluster_loads_no_parser() -> None:
+    script = (
+        'import sys; from kopf import _command; sys.argv[1:] = ["cluster", "--help"]\n'
+        'try: _command.main()\n'
+        'except SystemExit as exit: assert not exit.code, exit.code\n'
+        'assert "click" not in sys.modules and "kopf.cli" not in sys.modules, sorted(sys.modules)'
+    )
+    done = subprocess.run([sys.executable, '-c', script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert '--data-dir' in done.stdout

@@ -1,0 +1,25 @@
+"""The command `kopf`, without its parser where that is not needed.
+
+`kopf cluster` has its parser in Rust: to load the one of Python would take longer than
+to start the cluster.
+"""
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    if sys.argv[1:2] == ['cluster']:
+        run_cluster(sys.argv[2:])
+    from kopf.cli import main as run_command
+    run_command(prog_name='kopf')
+
+
+def run_cluster(arguments: list[str]) -> None:
+    """Run a cluster until it is stopped; then the process is over, too."""
+    import signal
+
+    from kopf import _native
+    # It has its own handler, and the interpreter would only interfere.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    raise SystemExit(_native.command_line(['kopf', 'cluster', *arguments]))
