@@ -13,11 +13,10 @@ import os
 import signal
 import threading
 import warnings
-import weakref
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from kopf import _peering, lifecycles
+from kopf import _peering, _signals, lifecycles
 from kopf._context import front_var, settings_var
 from kopf._flags import Flag, FlagWatcher, raise_flag
 from kopf._front import Front
@@ -31,11 +30,6 @@ if TYPE_CHECKING:
     from kopf._resources import NamespacePattern
 
 logger = logging.getLogger('kopf._core.reactor.running')
-
-# Which operators are to be stopped by signals, by their event loops.
-_signalled: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, set[Callable[[int], None]]]
-_signalled = weakref.WeakKeyDictionary()
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def run(
@@ -234,34 +228,16 @@ class _Stopper:
         self._killer: threading.Timer | None = None
         self._signalled = False
         self._watcher = FlagWatcher(stop_flag, front.loop, self._on_flag)
-        self._subscribed = self._subscribe()
-
-    def _subscribe(self) -> bool:
-        if threading.current_thread() is not threading.main_thread():
-            logger.warning("OS signals are ignored: running not in the main thread.")
-            return False
-        operators = _signalled.setdefault(self._front.loop, set())
         try:
-            if not operators:
-                for number in _SIGNALS:
-                    self._front.loop.add_signal_handler(
-                        number, _on_signal, self._front.loop, number)
-        except NotImplementedError:
-            logger.warning("OS signals are ignored: can't add signal handler in Windows.")
-            return False
-        operators.add(self._on_signal)
-        return True
+            _signals.subscribe(front.loop, self._on_signal)
+        except _signals.SignalsIgnoredError as error:
+            logger.warning(f"OS signals are ignored: {error}.")
 
     def close(self) -> None:
         self._watcher.close()
         if self._killer is not None:
             self._killer.cancel()
-        if self._subscribed:
-            operators = _signalled.get(self._front.loop, set())
-            operators.discard(self._on_signal)
-            if not operators:
-                for number in _SIGNALS:
-                    self._front.loop.remove_signal_handler(number)
+        _signals.unsubscribe(self._front.loop, self._on_signal)
 
     def stop(self, reason: str, *, limited: bool) -> None:
         """Stop the operator; if limited, the process is killed if that takes too long."""
@@ -286,8 +262,3 @@ class _Stopper:
         else:
             logger.info(f"Stop-flag is set to {value!r}. Operator is stopping.")
         self.stop("Stop-flag", limited=False)
-
-
-def _on_signal(loop: asyncio.AbstractEventLoop, number: int) -> None:
-    for callback in list(_signalled.get(loop, ())):
-        callback(number)

@@ -32,8 +32,15 @@ class DaemonStopper:
         self.reason: DaemonStoppingReason | None = None
         self.sync_event = threading.Event()
         self.async_event = asyncio.Event()
-        self.sync_waiter: SyncDaemonStopperChecker = SyncFlagWaiter(self)
-        self.async_waiter: AsyncDaemonStopperChecker = AsyncFlagWaiter(self)
+
+    # Not kept: they refer to the flag, and such circles wait for the garbage collector.
+    @property
+    def sync_waiter(self) -> SyncDaemonStopperChecker:
+        return SyncFlagWaiter(self)
+
+    @property
+    def async_waiter(self) -> AsyncDaemonStopperChecker:
+        return AsyncFlagWaiter(self)
 
     def __repr__(self) -> str:
         return f'<{type(self).__name__}: {self.is_set()}, reason={self.reason}>'

@@ -92,16 +92,14 @@ class ReplaceableMappingView(MappingView):
 class Body(ReplaceableMappingView):
     """A whole object, made of a dict or of JSON that is decoded at the first look."""
 
-    __slots__ = ('_json', '_meta', '_spec', '_status')
+    # Not the views of its stanzas, which refer to it: such circles wait for the garbage collector.
+    __slots__ = ('_json',)
 
     _json: bytes | None
 
     def __init__(self, src: RawBody | BodyEssence | Mapping[str, Any], /) -> None:
         super().__init__(src)
         self._json = None
-        self._meta: Meta | None = None
-        self._spec: Spec | None = None
-        self._status: Status | None = None
 
     @classmethod
     def _from_json(cls, content: bytes, /) -> Body:
@@ -125,9 +123,7 @@ class Body(ReplaceableMappingView):
 
     @property
     def metadata(self) -> Meta:
-        if self._meta is None:
-            self._meta = Meta(self)
-        return self._meta
+        return Meta(self)
 
     @property
     def meta(self) -> Meta:
@@ -135,15 +131,11 @@ class Body(ReplaceableMappingView):
 
     @property
     def spec(self) -> Spec:
-        if self._spec is None:
-            self._spec = Spec(self)
-        return self._spec
+        return Spec(self)
 
     @property
     def status(self) -> Status:
-        if self._status is None:
-            self._status = Status(self)
-        return self._status
+        return Status(self)
 
 
 class LiveBody(Body):
@@ -171,20 +163,18 @@ class LiveBody(Body):
 class Meta(MappingView):
     """`metadata` of an object, with shortcuts to its best-known fields."""
 
-    __slots__ = ('_annotations', '_labels')
+    __slots__ = ()
 
     def __init__(self, src: Body, /) -> None:
         super().__init__(src, ('metadata',))
-        self._labels = MappingView(self, ('labels',))
-        self._annotations = MappingView(self, ('annotations',))
 
     @property
     def labels(self) -> Labels:
-        return self._labels
+        return MappingView(self, ('labels',))
 
     @property
     def annotations(self) -> Annotations:
-        return self._annotations
+        return MappingView(self, ('annotations',))
 
     # Real objects always have a uid and a name. Those of unit tests may not: then it is None.
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -167,3 +168,24 @@ def test_persistent_conversions(
         lambda: plane.client.get(DEFINITION_PATH)['spec']['conversion'] != before,
     )
     assert process.stop() == 0
+
+
+def test_two_handlers_for_the_same_conversion(operator: StartOperator) -> None:
+    process = operator("""
+import kopf
+
+@kopf.on.startup()
+def configure(settings, **_):
+    settings.admission.server = kopf.WebhookServer()
+
+@kopf.on.convert('kopfversions', from_='v1', to='v2')
+def one_fn(**_):
+    pass
+
+@kopf.on.convert('kopfversions', from_='v1', to='v2')
+def other_fn(**_):
+    pass
+""")
+    assert process.wait() == 1
+    text = "'one_fn' and .*'other_fn' are for the same conversion, from v1 to v2"
+    assert re.search(text, process.text()), process.tail()

@@ -93,6 +93,8 @@ impl Certificates {
         let mut server = CertificateParams::new(names.map(str::to_owned).to_vec())?;
         server.distinguished_name.push(DnType::CommonName, "kopf-cluster");
         server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        // Python 3.13 and newer refuses certificates without it.
+        server.use_authority_key_identifier_extension = true;
         let server_key = KeyPair::generate()?;
         let server_certificate = server.signed_by(&server_key, &issuer)?;
         Ok(Self {

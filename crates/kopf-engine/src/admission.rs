@@ -28,6 +28,7 @@ pub use server::{ClientCertificates, ServerError, ServerOptions};
 
 use crate::gates::Gates;
 use crate::invoke::{CallReply, Front, FrontSlot};
+use crate::metrics::Metrics;
 use crate::react::level_of;
 use crate::{Clock, FrontError, Insight, Log, Record};
 
@@ -53,6 +54,7 @@ struct Inner {
     front: Arc<dyn Front>,
     clock: Clock,
     log: Log,
+    metrics: Metrics,
     handlers: Vec<Arc<Handler>>,
     insights: watch::Receiver<Arc<Insight>>,
     memos: Memos,
@@ -120,13 +122,15 @@ impl Admission {
         front: Arc<dyn Front>,
         clock: Clock,
         log: Log,
+        metrics: Metrics,
         handlers: Vec<Arc<Handler>>,
         insights: watch::Receiver<Arc<Insight>>,
         memos: Memos,
     ) -> Self {
         let gates = Gates::new(&handlers);
         let (slots, client_config) = (Semaphore::new(REVIEWS_AT_ONCE), watch::Sender::new(None));
-        Self { inner: Arc::new(Inner { front, clock, log, handlers, insights, memos, gates, slots, client_config }) }
+        let inner = Inner { front, clock, log, metrics, handlers, insights, memos, gates, slots, client_config };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Tells where the cluster finds the webhooks, for the managed configurations.
@@ -278,7 +282,10 @@ impl Inner {
             Some(gate) => gate.acquire().await.ok(),
             None => None,
         };
-        self.front.call_webhook(WebhookCall { handler, context: Arc::clone(context), started }).await
+        let count = self.metrics.begin(&handler, 0, &self.clock);
+        let reply = self.front.call_webhook(WebhookCall { handler, context: Arc::clone(context), started }).await;
+        count.finish(&reply.call, &self.clock);
+        reply
     }
 
     /// The body with all that the handlers want to be changed in it.

@@ -10,7 +10,6 @@ mod rounds;
 mod schedule;
 
 use std::collections::HashMap;
-use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -24,7 +23,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::invoke::CycleContext;
-use crate::queue::Queue;
+use crate::queue::{Lane, Queue};
 use crate::react::{OBJECTS, Reactor};
 use crate::{Clock, Level, Log, Settings};
 use companion::{Calling, Companion, Companions, Effects, KindInBackground, Means, declared_delay};
@@ -34,8 +33,15 @@ pub use bodies::LiveBody;
 
 const TARGET: &str = "kopf.engine.background";
 
-/// Timers that are called at the same time; others that are due wait for them.
-const TIMERS_AT_ONCE: usize = 4096;
+/// Calls of timers that are begun at the same time; others that are due wait for them. In a burst, most calls
+/// are short, and more of them at once would only take more memory.
+const TIMERS_AT_ONCE: usize = 256;
+
+/// After this time, a call is a long one, and makes room for the next one.
+const LONG_CALL: Duration = Duration::from_millis(250);
+
+/// Long calls at the same time.
+const LONG_CALLS_AT_ONCE: usize = 4096;
 
 /// The daemons and timers of one operator. Clones share them.
 #[derive(Clone)]
@@ -56,10 +62,14 @@ struct Inner {
     rescheduled: Notify,
     companions: Mutex<Companions>,
     kinds: Mutex<HashMap<u64, Weak<KindInBackground>>>,
-    /// One per timer that is called.
+    /// One per timer that is called, unless the call takes long.
     seats: Arc<Semaphore>,
+    /// One per timer whose call takes long.
+    long_calls: Arc<Semaphore>,
+    /// There are too many long calls, and it was told.
+    crowded: AtomicBool,
     /// Timers that are due, but have no seat.
-    backlog: Mutex<VecDeque<Entry>>,
+    backlog: Mutex<Lane<Entry>>,
     /// How many calls were made.
     calls: AtomicU64,
     paused: AtomicBool,
@@ -97,6 +107,8 @@ impl Background {
             companions: Mutex::default(),
             kinds: Mutex::default(),
             seats: Arc::new(Semaphore::new(TIMERS_AT_ONCE)),
+            long_calls: Arc::new(Semaphore::new(LONG_CALLS_AT_ONCE)),
+            crowded: AtomicBool::new(false),
             backlog: Mutex::default(),
             calls: AtomicU64::new(0),
             paused: AtomicBool::new(false),
@@ -143,28 +155,41 @@ impl Background {
             match companion.is_for_timer(entry.run) {
                 None => lock(&self.inner.schedule).dropped_void(),
                 Some(false) => self.fire(&companion, entry.run, None),
-                Some(true) => match Arc::clone(&self.inner.seats).try_acquire_owned() {
-                    Ok(seat) => self.fire(&companion, entry.run, Some(seat)),
-                    Err(_) => self.put_off(entry),
+                Some(true) => match self.free_seat() {
+                    Some(seat) => self.fire(&companion, entry.run, Some(seat)),
+                    None => self.put_off(entry),
                 },
             }
         }
     }
 
+    fn free_seat(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.inner.seats).try_acquire_owned().ok()
+    }
+
     fn put_off(&self, entry: Entry) {
-        let mut backlog = lock(&self.inner.backlog);
-        if backlog.is_empty() {
-            let text = format!("{TIMERS_AT_ONCE} timers are running already; others that are due wait for them.");
-            self.inner.log.emit(Level::Warning, TARGET, text);
-        }
-        backlog.push_back(entry);
+        lock(&self.inner.backlog).push_back(entry);
+        // The last seat may have become free just before that.
+        self.pass_on(self.free_seat());
     }
 
     /// A seat is free: whoever waits for it, gets it.
     fn pass_on(&self, seat: Option<OwnedSemaphorePermit>) {
         let Some(mut seat) = seat else { return };
         loop {
-            let Some(entry) = lock(&self.inner.backlog).pop_front() else { return };
+            let Some(entry) = lock(&self.inner.backlog).pop_front() else {
+                self.inner.crowded.store(false, Ordering::Relaxed);
+                drop(seat);
+                // Whoever has come in between has seen no free seat.
+                if lock(&self.inner.backlog).is_empty() {
+                    return;
+                }
+                match self.free_seat() {
+                    Some(free) => seat = free,
+                    None => return,
+                }
+                continue;
+            };
             let Some(companion) = entry.companion.upgrade() else { continue };
             match self.fire_with(&companion, entry.run, Some(seat)) {
                 Some(unused) => seat = unused,
@@ -204,10 +229,36 @@ impl Background {
             tokio::select! {
                 biased;
                 _ = killed.wait_for(|killed| *killed) => {}
-                () = background.round(&reactor, &companion, calling) => {}
+                () = background.seated(seat, background.round(&reactor, &companion, calling)) => {}
             }
-            background.pass_on(seat);
         });
+    }
+
+    /// Makes the call on a seat, if it has one; a long call gives it away.
+    async fn seated(&self, seat: Option<OwnedSemaphorePermit>, round: impl Future<Output = ()>) {
+        let Some(seat) = seat else { return round.await };
+        tokio::pin!(round);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut round => break,
+                () = self.inner.clock.sleep(LONG_CALL) => {}
+            }
+            if let Ok(_place) = Arc::clone(&self.inner.long_calls).try_acquire_owned() {
+                self.pass_on(Some(seat));
+                return round.await;
+            }
+            self.tell_of_the_crowd();
+        }
+        self.pass_on(Some(seat));
+    }
+
+    fn tell_of_the_crowd(&self) {
+        if !lock(&self.inner.backlog).is_empty() && !self.inner.crowded.swap(true, Ordering::Relaxed) {
+            let count = TIMERS_AT_ONCE + LONG_CALLS_AT_ONCE;
+            let text = format!("{count} timers are running already; others that are due wait for them.");
+            self.inner.log.emit(Level::Warning, TARGET, text);
+        }
     }
 
     /// Drops void entries, if there are too many of them.

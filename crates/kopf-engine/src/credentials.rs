@@ -3,9 +3,11 @@
 //! A front's login activity answers with [`ConnectionInfo`]s; the [`Vault`] keeps the clients made
 //! of them, and every request of the engine takes its client from there.
 
+mod token_file;
 mod vault;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,12 +15,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use http::header::{AUTHORIZATION, HeaderValue};
 use jiff::Timestamp;
+use kube::client::ClientBuilder;
 use kube::config::{
     AuthInfo, Cluster, Context, InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedAuthInfo,
     NamedCluster, NamedContext,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::clock::Clock;
+use token_file::TokenFile;
 pub use vault::{Login, LoginError, Session, Vault};
 
 /// One endpoint and one identity to use there, as a login handler gives it.
@@ -28,7 +33,7 @@ pub use vault::{Login, LoginError, Session, Vault};
 #[serde(default)]
 pub struct ConnectionInfo {
     /// Take everything from the kubeconfig of the environment, or else from the pod; this runs
-    /// the plugins that the kubeconfig names. All other parts but `priority` are ignored then.
+    /// the plugins that the kubeconfig names. Of other parts, only `priority` and those of proxies count then.
     pub kubeconfig: bool,
     /// The address of the API, such as `https://localhost:6443`.
     pub server: String,
@@ -42,7 +47,7 @@ pub struct ConnectionInfo {
     /// The scheme of the `Authorization` header; `Bearer` if there is only a token.
     pub scheme: Option<String>,
     pub token: Option<String>,
-    /// A file with the token, which is read again every minute and on every login.
+    /// A file with the token, which is read again every minute and on every login. It goes before `token`.
     pub token_path: Option<String>,
     pub certificate_path: Option<String>,
     /// PEM text, or base64 of it.
@@ -73,6 +78,9 @@ pub enum CredentialsError {
     /// The time of the expiration cannot be read.
     #[error("the expiration {text:?} is not a time: {source}")]
     Expiration { text: String, source: jiff::Error },
+    /// The file with the token is not there, or is not a text.
+    #[error("the token cannot be read from {}: {source}", path.display())]
+    TokenFile { path: PathBuf, source: std::io::Error },
     /// The scheme or the token cannot be put into a header.
     #[error("the credentials cannot be sent in a header: {0}")]
     Header(#[source] http::header::InvalidHeaderValue),
@@ -93,7 +101,7 @@ pub enum CredentialsError {
 impl ConnectionInfo {
     /// The info that takes everything from the environment.
     pub fn from_environment() -> Self {
-        Self { kubeconfig: true, ..Self::default() }
+        Self { kubeconfig: true, trust_env: true, ..Self::default() }
     }
 
     /// When the credentials end, if they do.
@@ -118,14 +126,14 @@ impl ConnectionInfo {
             let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
                 .await
                 .map_err(|source| CredentialsError::Config { server: self.server.clone(), source: Box::new(source) })?;
-            if self.proxy_url.is_none() && !self.trust_env {
-                config.proxy_url = None;
-            }
             if let Some(header) = self.authorization_header()? {
                 config.headers.push((AUTHORIZATION, header));
             }
             config
         };
+        if self.proxy_url.is_none() && !self.trust_env {
+            config.proxy_url = None;
+        }
         if connect_timeout.is_some() {
             config.connect_timeout = connect_timeout;
         }
@@ -138,12 +146,15 @@ impl ConnectionInfo {
     pub async fn to_client(
         &self,
         connect_timeout: Option<Duration>,
+        clock: &Clock,
     ) -> Result<(kube::Client, Arc<str>), CredentialsError> {
         let expiration = self.expires_at()?;
-        let config = self.to_config(connect_timeout).await?;
+        let mut config = self.to_config(connect_timeout).await?;
+        let token_file = config.auth_info.token_file.take().filter(|_| config.auth_info.token.is_none());
+        let token_file = token_file.map(|path| TokenFile::open(path, clock.clone())).transpose()?;
         let address: Arc<str> = config.cluster_url.to_string().trim_end_matches('/').into();
         let server = address.to_string();
-        let made = tokio::task::spawn_blocking(move || kube::Client::try_from(config));
+        let made = tokio::task::spawn_blocking(move || make_client(config, token_file));
         let client = made
             .await
             .map_err(|_| CredentialsError::Interrupted)?
@@ -185,8 +196,8 @@ impl ConnectionInfo {
             user.username = Some(username.clone());
             user.password = Some(password.clone().into());
         } else if self.scheme.is_none() {
-            user.token = self.token.clone().map(Into::into);
-            user.token_file = self.token_path.clone().filter(|_| self.token.is_none());
+            user.token = self.token.clone().filter(|_| self.token_path.is_none()).map(Into::into);
+            user.token_file = self.token_path.clone();
         }
         let name = || "kopf".to_owned();
         let context = Context {
@@ -216,6 +227,14 @@ impl ConnectionInfo {
         header.set_sensitive(true);
         Ok(Some(header))
     }
+}
+
+fn make_client(config: kube::Config, token_file: Option<TokenFile>) -> Result<kube::Client, kube::Error> {
+    let builder = ClientBuilder::try_from(config)?;
+    let Some(token_file) = token_file else { return Ok(builder.build()) };
+    let token_file = Arc::new(token_file);
+    let sign = move |request: http::Request<kube::client::Body>| token_file.sign(request);
+    Ok(builder.with_layer(&tower::util::MapRequestLayer::new(sign)).build())
 }
 
 /// Shows where and as whom, but no secret.
@@ -304,6 +323,10 @@ mod tests {
         let config = info(r#"{"server":"http://h","username":"u","password":"p","token":"t"}"#).to_config(None).await;
         let config = config.unwrap();
         assert!(config.auth_info.username.is_some() && config.auth_info.token.is_none());
+
+        let config = info(r#"{"server":"http://h","token":"t","token_path":"p"}"#).to_config(None).await.unwrap();
+        assert!(config.auth_info.token.is_none(), "the file is renewed by others, the token is not");
+        assert_eq!(config.auth_info.token_file.as_deref(), Some("p"));
     }
 
     #[tokio::test]
@@ -313,10 +336,12 @@ mod tests {
             (r#"{"server":"http://h","ca_path":"a","ca_data":"b"}"#, "both the path and the data of the CA are set"),
             (r#"{"server":"http://h","ca_data":"???"}"#, "the connection to http://h cannot be configured"),
             (r#"{"server":"http://h","scheme":"a\nb"}"#, "the credentials cannot be sent in a header"),
+            (r#"{"server":"http://h","token_path":"/absent"}"#, "the token cannot be read from /absent: "),
             (r#"{"server":"http://h","expiration":"never"}"#, "the expiration \"never\" is not a time"),
         ];
         for (json, expected) in cases {
-            let error = info(json).to_client(None).await.err().expect("an error").to_string();
+            let clock = Clock::simulated(Timestamp::UNIX_EPOCH, 1);
+            let error = info(json).to_client(None, &clock).await.err().expect("an error").to_string();
             assert!(error.starts_with(expected), "{json}: {error}");
         }
     }

@@ -165,6 +165,10 @@ impl Discovery {
             tokio::select! {
                 item = receive(&mut definitions) => self.handle_definitions(item, &mut definitions),
                 item = receive(&mut namespaces) => self.handle_namespaces(item, &mut namespaces).await,
+                Some(Err(error)) = streams.join_next() => if let Ok(panic) = error.try_into_panic() {
+                    // Without the streams, there is nothing to go on with.
+                    std::panic::resume_unwind(panic);
+                },
                 () = sleep_until(&self.clock, rescan) => {}
                 () = self.clock.sleep_until(patience), if waiting => self.view.definitions_sight.see(),
             }

@@ -5,6 +5,7 @@
 
 mod operator;
 mod stop;
+mod crashes;
 mod pause;
 mod peering;
 mod probes;

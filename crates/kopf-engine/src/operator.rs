@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use kopf_reaction::{Activity, Handler, HandlerKind, ReactionSettings, Resource, ServedSelector};
+use kopf_reaction::{Activity, Handler, HandlerKind, ReactionSettings, Resource, ServedSelector, conversion_twice};
 use regex_lite::Regex;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -18,6 +18,7 @@ use crate::activities::{ActivityError, run_activity, target_of};
 use crate::admission::Admission;
 use crate::admission::managed::{Managed, Managing};
 use crate::background::Background;
+use crate::crashes::Crashes;
 use crate::gates::Gates;
 use crate::invoke::{Configuration, Front, FrontFailure, Services, connection_of};
 use crate::metrics::Metrics;
@@ -77,6 +78,9 @@ pub enum OperatorError {
     Command(String),
     #[error("{0}")]
     Login(#[from] crate::LoginError),
+    /// A bug of ours has ended something that the operator cannot do without.
+    #[error("{0}")]
+    Crashed(String),
 }
 
 impl From<FrontFailure> for OperatorError {
@@ -141,6 +145,7 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
     let configuration = front.configure().await?;
     let settings = &configuration.settings;
     let mut tasks = JoinSet::new();
+    let crashes = Crashes::new(log.clone());
 
     let vault = match &options.client {
         Some(client) => Vault::with_client(client.clone(), clock.clone(), log.clone()),
@@ -153,7 +158,8 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
                 logged_in = vault.login(activities.as_ref()) => logged_in?,
             }
             let (serving, login) = (vault.clone(), Arc::clone(activities));
-            tasks.spawn(async move { serving.serve(login.as_ref()).await });
+            let logging_in = async move { serving.serve(login.as_ref()).await };
+            tasks.spawn(crashes.clone().guard("The login".to_owned(), logging_in));
             vault
         }
     };
@@ -166,6 +172,13 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
 
     let handlers: Arc<[Arc<Handler>]> = served_handlers(&configuration).into();
     let webhooks = webhook_handlers(&configuration);
+    if let Some((one, other)) = conversion_twice(&webhooks) {
+        let options = one.webhook.clone();
+        let (from, to) = options.map(|options| (options.from, options.to)).unwrap_or_default();
+        let (from, to) = (from.unwrap_or_default(), to.unwrap_or_default());
+        let text = format!("{} and {} are for the same conversion, from {from} to {to}", one.title(), other.title());
+        return Err(OperatorError::Configuration(text));
+    }
     let expressions = options.namespace_expressions.iter().map(|expression| whole_name(expression));
     let expressions = expressions.collect::<Result<Vec<Regex>, _>>()?;
     let globs = options.namespaces.iter().cloned().map(NamespacePattern::Globs);
@@ -184,7 +197,7 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
     });
     let (discovery, insights) = Discovery::new(api.clone(), settings, clock.clone(), log.clone(), wanted, judge);
     let schemas = discovery.schemas();
-    tasks.spawn(discovery.run());
+    tasks.spawn(crashes.clone().guard("The discovery".to_owned(), discovery.run()));
 
     let settings = Arc::new(settings.clone());
     let identity = options.identity.clone().unwrap_or_else(|| own_identity(clock));
@@ -197,7 +210,7 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
             done = peering::command(&peering, insights, command) => done.map_err(OperatorError::Command),
         };
     }
-    tasks.spawn(peering.clone().follow(insights.clone()));
+    tasks.spawn(crashes.clone().guard("The peering".to_owned(), peering.clone().follow(insights.clone())));
     let reaction = ReactionSettings {
         finalizer: settings.persistence.finalizer.clone(),
         progress: settings.persistence.progress_storage.clone(),
@@ -225,16 +238,20 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
     let _guard = KilledOnDrop(queue.clone(), background.clone());
     background.attach(&reactor, &queue);
     let mut ticking = JoinSet::new();
-    ticking.spawn(background.clone().run());
-    ticking.spawn(background.clone().follow(pauses.subscribe()));
+    ticking.spawn(crashes.clone().guard("The schedule of timers".to_owned(), background.clone().run()));
+    let pausing = background.clone().follow(pauses.subscribe());
+    ticking.spawn(crashes.clone().guard("The pausing of daemons".to_owned(), pausing));
     let observed = queue.downgrade();
     metrics.watch_queue(move || observed.upgrade().map(|queue| queue.figures()).unwrap_or_default());
     let managing = start_admission(activities, webhooks, &settings, &api, insights.clone(), queue.clone(), &mut tasks);
-    let mut serving =
+    let serving =
         Serving::new(api, Arc::clone(&settings), clock.clone(), log.clone(), queue.clone(), handlers, pauses.clone());
+    let mut serving = serving.report_to(crashes.clone());
+    let mut ending = Ok(());
     tokio::select! {
         biased;
         _ = stop.requested() => {}
+        crash = crashes.reported() => ending = Err(OperatorError::Crashed(crash)),
         () = serving.follow(insights, || {
             health.enter(Phase::Working);
             front.ready();
@@ -245,13 +262,19 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
     }
     drop(serving);
     let closing = queue.close(crate::seconds(settings.queueing.exit_timeout));
-    tokio::join!(background.exit(), closing);
+    // After a crash, there may be nobody to tell when the daemons have ended: they are dropped.
+    let exiting = async {
+        if ending.is_ok() {
+            background.exit().await
+        }
+    };
+    tokio::join!(exiting, closing);
     queue.kill();
     tasks.abort_all();
     // Not before the last handler is done: until then, the others have to wait.
     peering.leave().await;
     posting.finish(POSTING_PATIENCE).await;
-    Ok(())
+    ending
 }
 
 /// A name for an operator that was given none: the machine's, and when it was started.
@@ -307,11 +330,18 @@ fn start_admission(
     queue: Queue,
     tasks: &mut JoinSet<()>,
 ) -> Option<Managing> {
-    let Activities { front, clock, log, .. } = activities;
+    let Activities { front, clock, log, metrics, .. } = activities;
     let memos = Box::new(move |uid: &str| queue.memo_of(uid));
     let (front, clock, log) = (Arc::clone(front), clock.clone(), log.clone());
-    let admission =
-        Admission::new(Arc::clone(&front), clock.clone(), log.clone(), handlers.clone(), insights.clone(), memos);
+    let admission = Admission::new(
+        Arc::clone(&front),
+        clock.clone(),
+        log.clone(),
+        metrics.clone(),
+        handlers.clone(),
+        insights.clone(),
+        memos,
+    );
     let managing = settings.admission.managed.clone().map(|name| {
         let (client_configs, insights) = (admission.client_configs(), insights.clone());
         let state = Default::default();

@@ -6,6 +6,7 @@
 
 mod entry;
 mod gate;
+mod lane;
 mod seat;
 
 use std::collections::{HashMap, VecDeque};
@@ -27,6 +28,7 @@ use crate::react::{After, OBJECTS, Reactor, ServedKind, Turn};
 use crate::{Clock, Level, Log};
 use entry::{Entry, News, Phase, Timer};
 use gate::Gate;
+pub(crate) use lane::Lane;
 pub(crate) use seat::Seat;
 
 const TARGET: &str = "kopf.engine.queue";
@@ -70,9 +72,9 @@ struct State {
     phase: QueuePhase,
     kinds: HashMap<u64, Objects>,
     /// Objects with live changes, in the order of their coming.
-    live: VecDeque<Ready>,
+    live: Lane<Ready>,
     /// Objects that were only listed.
-    listed: VecDeque<Ready>,
+    listed: Lane<Ready>,
     /// Closed as long as the indexes are not complete.
     gate: Gate,
     /// Objects that wait behind the gate.
@@ -238,7 +240,7 @@ impl Queue {
             None => {
                 let noticed_by_listing = event == EventType::Listed;
                 let memory = Box::new(ObjectMemory { noticed_by_listing, ..ObjectMemory::default() });
-                let entry = Entry { memory: Some(memory), ..Entry::default() };
+                let entry = Entry::new(memory);
                 objects.entries.entry(Arc::from(uid.as_ref())).or_insert(entry)
             }
         };
@@ -460,6 +462,7 @@ impl Queue {
                 return;
             }
         }
+        entry.rest();
         // The time of a pending body may have come while its old news were looked at.
         let is_due = entry.held.is_some() && entry.timer.is_none();
         if entry.phase == Phase::Idle && (is_due || entry.nudged || !entry.news.is_empty()) {
@@ -521,6 +524,7 @@ impl State {
                     Some(body) => break Turn { body, event: None, outdated: false, only_index: false },
                     None => {
                         entry.phase = Phase::Idle;
+                        entry.rest();
                         return None;
                     }
                 },

@@ -8,6 +8,7 @@ use kopf_reaction::{EventType, Handler, HandlerSet, Resource};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use crate::crashes::Crashes;
 use crate::pause::Pauses;
 use crate::queue::{Blocker, Expected, KindKey, Queue};
 use crate::watch::{EventKind, OnForbidden, StreamHealth, StreamItem, WatchStream};
@@ -27,6 +28,7 @@ pub(crate) struct Serving {
     kinds: HashMap<Arc<Resource>, Kind>,
     next_stream: u64,
     pauses: Pauses,
+    crashes: Crashes,
     /// As the streams know it.
     paused: Option<Blocker>,
 }
@@ -58,8 +60,13 @@ impl Serving {
         handlers: Arc<[Arc<Handler>]>,
         pauses: Pauses,
     ) -> Self {
-        let (kinds, next_stream, paused) = (HashMap::new(), 0, None);
-        Self { api, settings, clock, log, queue, handlers, kinds, next_stream, pauses, paused }
+        let (kinds, next_stream, paused, crashes) = (HashMap::new(), 0, None, Crashes::new(log.clone()));
+        Self { api, settings, clock, log, queue, handlers, kinds, next_stream, pauses, crashes, paused }
+    }
+
+    /// Where the crashes of streams are to be reported.
+    pub fn report_to(self, crashes: Crashes) -> Self {
+        Self { crashes, ..self }
     }
 
     /// Starts and stops streams as the cluster changes; it ends only with the discovery.
@@ -185,8 +192,10 @@ impl Serving {
         let (sender, receiver) = mpsc::channel(EVENTS_AT_MOST);
         let mut tasks = JoinSet::new();
         stream.health = Some(health);
-        tasks.spawn(watching.run(sender));
-        tasks.spawn(feed(self.queue.clone(), key, stream.number, Arc::clone(&stream.listings), receiver));
+        let title = format!("The watch-stream of {resource}");
+        let feeding = feed(self.queue.clone(), key, stream.number, Arc::clone(&stream.listings), receiver);
+        tasks.spawn(self.crashes.clone().guard(title.clone(), watching.run(sender)));
+        tasks.spawn(self.crashes.clone().guard(title, feeding));
         stream.tasks = tasks;
     }
 }

@@ -130,6 +130,22 @@ pub fn conversion_path(handlers: &[Arc<Handler>], from: &str, to: &str) -> Optio
     Some(path)
 }
 
+/// Two handlers for the same step: only one of them would ever be called, and nobody knows which one was meant.
+///
+/// Selectors that differ in their words, but not in what they select, are not found out here; nor are functions.
+pub fn conversion_twice(handlers: &[Arc<Handler>]) -> Option<(Arc<Handler>, Arc<Handler>)> {
+    let step = |handler: &Arc<Handler>| {
+        let options = handler.webhook.as_ref().filter(|options| options.webhook_type == WebhookType::Converting)?;
+        let selector = handler.selector.clone().filter(|selector| !selector.callback)?;
+        Some((selector, options.from.clone()?, options.to.clone()?))
+    };
+    handlers.iter().enumerate().find_map(|(index, later)| {
+        let wanted = step(later)?;
+        let earlier = handlers[..index].iter().find(|earlier| step(earlier).as_ref() == Some(&wanted))?;
+        Some((Arc::clone(earlier), Arc::clone(later)))
+    })
+}
+
 /// One step is done: the object that it came to, with what only the cluster may decide restored.
 ///
 /// Conversions may change labels and annotations, but no other metadata.
@@ -176,6 +192,7 @@ mod tests {
     fn steps(pairs: &[(&str, &str)]) -> Vec<Arc<Handler>> {
         let step = |(index, (from, to)): (usize, &(&str, &str))| {
             let mut handler = Handler::new(index, &format!("{from}-{to}"), HandlerKind::Webhook);
+            handler.selector = Some(Default::default());
             let mut options = WebhookOptions::new(WebhookType::Converting);
             options.from = Some((*from).to_owned());
             options.to = Some((*to).to_owned());
@@ -204,6 +221,17 @@ mod tests {
         check(&[("v1", "v2")], "v2", "v1", None);
         check(&[("v1", "v2"), ("v2", "v1")], "v1", "v3", None);
         check(&[], "v1", "v1", Some(&[]));
+    }
+
+    #[test]
+    fn steps_that_are_declared_twice() {
+        let twice = |pairs: &[(&str, &str)]| conversion_twice(&steps(pairs)).map(|(one, two)| (one.index, two.index));
+        assert_eq!(twice(&[("v1", "v2"), ("v2", "v1")]), None);
+        assert_eq!(twice(&[("v1", "v2"), ("v2", "v1"), ("v1", "v2")]), Some((0, 2)));
+        let mut others = steps(&[("v1", "v2"), ("v1", "v2")]);
+        let selector = crate::Selector { any_name: Some("others".to_owned()), ..crate::Selector::default() };
+        others[1] = Arc::new(Handler { selector: Some(selector), ..(*others[1]).clone() });
+        assert_eq!(conversion_twice(&others).map(|_| ()), None, "of another kind");
     }
 
     #[test]

@@ -42,7 +42,9 @@ pub use background::{
 pub use backoff::{Backoff, Seconds};
 pub use cause::{Cause, Reason, detect};
 pub use compact::compact_sample;
-pub use conversion::{ConversionFailure, ConversionReview, conversion_path, conversion_settings, restored};
+pub use conversion::{
+    ConversionFailure, ConversionReview, conversion_path, conversion_settings, conversion_twice, restored,
+};
 pub use cycle::{Ask, Conclusion, Cycle, CycleInput, EventType, FinalizerChange, Reply, Step};
 pub use filter::{Answers, Filter, FilterDepth, FilterQuestion, FilterSlot, Subject, select};
 pub use handler::{Activity, ErrorsMode, Handler, HandlerKind};

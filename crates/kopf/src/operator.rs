@@ -355,7 +355,7 @@ fn default_login(registry: &Registry) -> Arc<Declaration> {
     declaration.errors = Some(ErrorsMode::Ignored);
     declaration.fallback = true;
     // Read by the engine as `ConnectionInfo::from_environment()`.
-    let info = || Box::pin(async { Ok(Some(serde_json::json!({"kubeconfig": true}))) });
+    let info = || Box::pin(async { Ok(Some(serde_json::json!({"kubeconfig": true, "trust_env": true}))) });
     let function = AnyFunction::Activity(Arc::new(move |_| info()));
     registry.insert(index, Entry { function, callbacks: Arc::default() });
     Arc::new(declaration)

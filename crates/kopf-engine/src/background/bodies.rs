@@ -47,20 +47,21 @@ pub(super) struct Newest {
 
 enum Form {
     /// Nothing is called.
-    Packed(Box<Packed>),
+    Packed(Packed),
     /// Something is called, so many times at once.
     Live { body: Arc<LiveBody>, users: u32 },
 }
 
+/// There is one per object, so that every word counts.
 struct Packed {
-    dictionary: Arc<[u8]>,
-    length: usize,
+    dictionary: Arc<Vec<u8>>,
+    /// With the length of the text before it.
     content: Box<[u8]>,
 }
 
 impl Newest {
     pub fn new(body: &Body, dictionaries: &Dictionaries) -> Self {
-        let form = Form::Packed(Box::new(Packed::new(body.raw(), dictionaries)));
+        let form = Form::Packed(Packed::new(body.raw(), dictionaries));
         Self { version: version_number(body.resource_version()), form }
     }
 
@@ -72,7 +73,7 @@ impl Newest {
         }
         self.version = version;
         match &mut self.form {
-            Form::Packed(packed) => **packed = Packed::new(body.raw(), dictionaries),
+            Form::Packed(packed) => *packed = Packed::new(body.raw(), dictionaries),
             Form::Live { body: live, .. } => live.replace(Arc::clone(body.raw())),
         }
     }
@@ -101,7 +102,7 @@ impl Newest {
         *users -= 1;
         if *users == 0 {
             let packed = Packed::new(&self.raw(), dictionaries);
-            self.form = Form::Packed(Box::new(packed));
+            self.form = Form::Packed(packed);
         }
     }
 }
@@ -109,14 +110,14 @@ impl Newest {
 impl Packed {
     fn new(raw: &[u8], dictionaries: &Dictionaries) -> Self {
         let dictionary = dictionaries.current(raw);
-        let content = lz4_flex::block::compress_with_dict(raw, &dictionary).into_boxed_slice();
+        let content = lz4_flex::block::compress_prepend_size_with_dict(raw, &dictionary).into_boxed_slice();
         dictionaries.learn(raw, content.len());
-        Self { dictionary, length: raw.len(), content }
+        Self { dictionary, content }
     }
 
     fn unpack(&self) -> Vec<u8> {
         // It was packed by ourselves, and was in memory ever since: it can be unpacked.
-        lz4_flex::block::decompress_with_dict(&self.content, self.length, &self.dictionary).unwrap_or_default()
+        lz4_flex::block::decompress_size_prepended_with_dict(&self.content, &self.dictionary).unwrap_or_default()
     }
 }
 
@@ -128,13 +129,13 @@ pub(super) struct Dictionaries {
 
 #[derive(Default)]
 struct Dictionary {
-    current: Option<Arc<[u8]>>,
+    current: Option<Arc<Vec<u8>>>,
     /// How often it was of little use.
     misses: u32,
 }
 
 impl Dictionaries {
-    fn current(&self, raw: &[u8]) -> Arc<[u8]> {
+    fn current(&self, raw: &[u8]) -> Arc<Vec<u8>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(state.current.get_or_insert_with(|| sample(raw)))
     }
@@ -151,8 +152,8 @@ impl Dictionaries {
     }
 }
 
-fn sample(raw: &[u8]) -> Arc<[u8]> {
-    raw[..raw.len().min(DICTIONARY_AT_MOST)].into()
+fn sample(raw: &[u8]) -> Arc<Vec<u8>> {
+    Arc::new(raw[..raw.len().min(DICTIONARY_AT_MOST)].to_vec())
 }
 
 /// How many times smaller an object should become.
@@ -190,7 +191,7 @@ mod tests {
             assert_eq!(&*newest.raw(), &**body(number).raw());
         }
         let Form::Packed(packed) = &bodies[150].form else { panic!("it is packed") };
-        assert!(packed.content.len() < 200, "{} of {}", packed.content.len(), packed.length);
+        assert!(packed.content.len() < 200, "{} of {}", packed.content.len(), body(151).raw().len());
     }
 
     #[test]

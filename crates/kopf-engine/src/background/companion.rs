@@ -371,3 +371,17 @@ impl Companions {
         self.places.iter().filter_map(Weak::upgrade).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// There is one of each per object with a timer. Together with what the queue and the memory keep of an object, the
+    /// packed body, and the entry of the schedule, a timer that waits must stay below a KiB.
+    #[test]
+    fn a_timer_that_waits_is_small() {
+        assert!(size_of::<Companion>() <= 184, "{}", size_of::<Companion>());
+        assert!(size_of::<Seat>() <= 104, "{}", size_of::<Seat>());
+        assert!(size_of::<crate::background::schedule::Entry>() <= 32);
+    }
+}

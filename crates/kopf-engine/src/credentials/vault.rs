@@ -198,7 +198,7 @@ impl Vault {
         let mut last_error = None;
         let mut made = Vec::new();
         for info in infos {
-            match info.to_client(self.inner.connect_timeout).await {
+            match info.to_client(self.inner.connect_timeout, &self.inner.clock).await {
                 Ok((client, server)) => made.push((info.priority, client, Some(server))),
                 Err(error) => {
                     self.inner.log.warn(TARGET, format!("Some credentials cannot be used: {error}."));

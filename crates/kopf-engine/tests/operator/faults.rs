@@ -248,6 +248,18 @@ async fn a_crash_of_the_front_is_survived() {
     running.expect_calls(&["create_fn(a)"; 2]).await;
 }
 
+/// Without the discovery or the streams, an operator would look alive and do nothing.
+#[tokio::test(start_paused = true)]
+async fn a_crash_of_the_discovery_ends_the_operator() {
+    let mut script = Script::new(&[json!({"id": "create_fn", "reason": "create", "selector": {"callback": true}})]);
+    script.select = Box::new(|_| panic!("a bug, on purpose"));
+    let running = start(script, |_| {});
+    let logged = running.script.clone();
+    let error = running.end().await.unwrap_err().to_string();
+    assert_eq!(error, "The discovery has crashed: a bug, on purpose.");
+    assert!(logged.logged(Level::Error).iter().any(|text| text.starts_with(&error)));
+}
+
 /// Nothing of the above may take for ever, or happen too often.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_changes_all_the_time_does_not_spin() {

@@ -96,3 +96,27 @@ async fn sub_handlers_have_their_limits_over_all_objects() {
     assert_eq!(most(&running, "create_fn/sub"), 2);
     running.finish().await.unwrap();
 }
+
+/// In a burst, timers are called by and by; calls that take long make room for the others.
+#[tokio::test(start_paused = true)]
+async fn a_burst_of_timers_is_paced() {
+    let hold = Hold::new();
+    let declaration = json!({"id": "timer_fn", "kind": "timer", "background": {"interval": 3600.0}});
+    let script = Script::new(&[declaration]).held("timer_fn", &hold);
+    let names: Vec<String> = (0..600).map(|number| format!("thing-{number}")).collect();
+    let running = start(script, |cluster| {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        objects(cluster, &names);
+    });
+    running.wait_for_calls(256).await;
+    assert_eq!(most(&running, "timer_fn"), 256);
+    // The first ones are done quickly, so that there are never more.
+    hold.release(100);
+    running.wait_for_calls(356).await;
+    assert_eq!(most(&running, "timer_fn"), 256);
+    running.pass(2).await;
+    running.wait_for_calls(600).await;
+    assert_eq!(most(&running, "timer_fn"), 500, "the others take long");
+    hold.release(500);
+    running.finish().await.unwrap();
+}

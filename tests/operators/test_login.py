@@ -1,0 +1,351 @@
+"""Logging in, and staying logged in: tokens end, files change, plugins renew, proxies are used."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import ssl
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from cluster_client import kubeconfig, wait_for
+from cluster_fixtures import ExampleObjects, Plane
+from controlplane import make_pki
+from gatekeeper import ConnectProxy, Gatekeeper
+from operator_process import OperatorProcess
+
+StartOperator = Callable[..., OperatorProcess]
+
+HANDLERS = """
+import kopf
+
+@kopf.on.create('kopfexamples')
+def create_fn(logger, **_):
+    logger.info('Created.')
+"""
+
+
+@pytest.fixture()
+def gatekeeper(plane: Plane) -> Iterator[Gatekeeper]:
+    gatekeeper = Gatekeeper(plane.client)
+    yield gatekeeper
+    gatekeeper.close()
+
+
+@pytest.fixture()
+def proxy() -> Iterator[ConnectProxy]:
+    proxy = ConnectProxy()
+    yield proxy
+    proxy.close()
+
+
+def config_for(folder: pathlib.Path, cluster: dict[str, Any], user: dict[str, Any]) -> str:
+    path = folder / 'own-kubeconfig'
+    content = {
+        'apiVersion': 'v1',
+        'kind': 'Config',
+        'current-context': 'test',
+        'clusters': [{'name': 'test', 'cluster': cluster}],
+        'users': [{'name': 'test', 'user': user}],
+        'contexts': [{'name': 'test', 'context': {'cluster': 'test', 'user': 'test'}}],
+    }
+    path.write_text(json.dumps(content))
+    return str(path)
+
+
+def test_refused_credentials_lead_to_a_new_login(
+    operator: StartOperator,
+    examples: ExampleObjects,
+    gatekeeper: Gatekeeper,
+    tmp_path: pathlib.Path,
+) -> None:
+    """A 401 neither ends the operator, nor loses what was to be handled."""
+    token = tmp_path / 'token'
+    token.write_text('first')
+    gatekeeper.admit('Bearer first')
+    process = operator(
+        HANDLERS
+        + """
+import os, pathlib
+
+@kopf.on.login()
+def login_fn(logger, **_):
+    token = pathlib.Path(os.environ['TOKEN']).read_text()
+    logger.info(f'Logging in as {token}.')
+    return kopf.ConnectionInfo(server=os.environ['SERVER'], token=token)
+
+@kopf.on.update('kopfexamples')
+def update_fn(logger, patch, **_):
+    wait = pathlib.Path(os.environ['TOKEN']).with_name('go-on')
+    logger.info('Updating.')
+    import time
+    while not wait.exists():
+        time.sleep(0.05)
+    patch.status['updated'] = True
+""",
+        env={'SERVER': gatekeeper.address, 'TOKEN': str(token)},
+    )
+    examples.create('one')
+    process.wait_log('/one]', 'Created.')
+    # The credentials end while a handler runs, so that its result is the first to be refused.
+    examples.patch('one', {'spec': {'field': 'changed'}})
+    process.wait_log('/one]', 'Updating.')
+    token.write_text('second')
+    gatekeeper.admit('Bearer second')
+    (tmp_path / 'go-on').touch()
+    examples.wait('one', lambda body: body['status']['updated'])
+    process.wait_log('Logging in as second.')
+    examples.create('two')
+    process.wait_log('/two]', 'Created.')
+    assert gatekeeper.refused >= 1
+    assert process.count("Handler 'update_fn' succeeded") == 1
+    assert process.stop() == 0
+
+
+def test_credentials_are_renewed_before_they_are_refused(
+    operator: StartOperator, examples: ExampleObjects, gatekeeper: Gatekeeper
+) -> None:
+    gatekeeper.admit('Bearer number-1', 'Bearer number-2', 'Bearer number-3')
+    process = operator(
+        HANDLERS
+        + """
+import datetime, os
+
+count = 0
+
+@kopf.on.login()
+async def login_fn(logger, **_):
+    global count
+    count += 1
+    soon = datetime.timedelta(seconds=2 if count < 3 else 3600)
+    return kopf.ConnectionInfo(
+        server=os.environ['SERVER'], token=f'number-{count}',
+        expiration=datetime.datetime.now(datetime.timezone.utc) + soon)
+""",
+        env={'SERVER': gatekeeper.address},
+    )
+    examples.create('one')
+    process.wait_log('/one]', 'Created.')
+
+    def renewed() -> bool:
+        examples.patch('one', {'spec': {'field': str(len(gatekeeper.seen))}})
+        return 'Bearer number-3' in gatekeeper.seen
+
+    wait_for(lambda: f'the third token in {set(gatekeeper.seen)}', renewed)
+    examples.create('two')
+    process.wait_log('/two]', 'Created.')
+    assert gatekeeper.refused == 0
+    assert process.stop() == 0
+
+
+def test_a_token_file_that_changes(
+    operator: StartOperator,
+    examples: ExampleObjects,
+    gatekeeper: Gatekeeper,
+    tmp_path: pathlib.Path,
+) -> None:
+    token = tmp_path / 'token'
+    token.write_text('first\n')
+    gatekeeper.admit('Bearer first')
+    config = config_for(tmp_path, {'server': gatekeeper.address}, {'tokenFile': 'token'})
+    process = operator(HANDLERS, env={'KUBECONFIG': config})
+    examples.create('one')
+    process.wait_log('/one]', 'Created.')
+    token.write_text('second\n')
+    gatekeeper.admit('Bearer second')
+    examples.create('two')
+    process.wait_log('/two]', 'Created.')
+    assert process.stop() == 0
+
+
+def test_an_exec_plugin_renews_its_token(
+    operator: StartOperator,
+    examples: ExampleObjects,
+    gatekeeper: Gatekeeper,
+    tmp_path: pathlib.Path,
+) -> None:
+    """The first token tells when it ends, and the plugin is asked again by then."""
+    plugin = tmp_path / 'plugin.py'
+    plugin.write_text("""
+import datetime, json, os, pathlib
+calls = pathlib.Path(__file__).with_name('calls')
+number = len(calls.read_text()) + 1 if calls.exists() else 1
+calls.write_text('x' * number)
+assert json.loads(os.environ['KUBERNETES_EXEC_INFO'])['kind'] == 'ExecCredential'
+until = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(
+    seconds=62 if number == 1 else 3600)
+status = {'token': 'first' if number == 1 else 'renewed',
+          'expirationTimestamp': until.strftime('%Y-%m-%dT%H:%M:%SZ')}
+print(json.dumps({'apiVersion': 'client.authentication.k8s.io/v1', 'kind': 'ExecCredential',
+                  'status': status}))
+""")
+    command = {
+        'apiVersion': 'client.authentication.k8s.io/v1',
+        'command': sys.executable,
+        'args': [str(plugin)],
+        'interactiveMode': 'Never',
+    }
+    gatekeeper.admit('Bearer first')
+    config = config_for(tmp_path, {'server': gatekeeper.address}, {'exec': command})
+    process = operator(HANDLERS, env={'KUBECONFIG': config})
+    examples.create('one')
+    process.wait_log('/one]', 'Created.')
+    assert 'Bearer renewed' not in gatekeeper.seen
+    gatekeeper.admit('Bearer renewed')
+    examples.create('two')
+    process.wait_log('/two]', 'Created.')
+    assert process.stop() == 0
+
+
+@pytest.mark.parametrize('form', ['path', 'data'])
+def test_client_certificates(
+    operator: StartOperator,
+    examples: ExampleObjects,
+    plane: Plane,
+    tmp_path: pathlib.Path,
+    form: str,
+) -> None:
+    pki = tmp_path / 'pki'
+    make_pki(pki)
+    command = 'openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=operator'
+    options = '-config openssl.cnf -extensions ca -keyout client.key -out client.crt'
+    subprocess.run(
+        [*command.split(), *options.split()], cwd=pki, check=True, capture_output=True
+    )
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(pki / 'client.crt'))
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(pki / 'server.crt', pki / 'server.key')
+    gatekeeper = Gatekeeper(plane.client, context)
+    gatekeeper.admit('')  # nothing but the certificate tells who it is
+    process = operator(
+        HANDLERS
+        + """
+import os, pathlib
+
+@kopf.on.login()
+def login_fn(**_):
+    pki, form = pathlib.Path(os.environ['PKI']), os.environ['FORM']
+    read = (lambda path: path) if form == 'path' else (lambda path: path.read_bytes())
+    return kopf.ConnectionInfo(server=os.environ['SERVER'], **{
+        f'ca_{form}': read(pki / 'ca.crt'),
+        f'certificate_{form}': read(pki / 'client.crt'),
+        f'private_key_{form}': read(pki / 'client.key')})
+""",
+        env={'SERVER': gatekeeper.address, 'PKI': str(pki), 'FORM': form},
+    )
+    examples.create('one')
+    process.wait_log('/one]', 'Created.')
+    assert process.stop() == 0
+    gatekeeper.close()
+
+
+def test_the_proxy_of_the_kubeconfig(
+    operator: StartOperator,
+    examples: ExampleObjects,
+    plane: Plane,
+    proxy: ConnectProxy,
+    tmp_path: pathlib.Path,
+) -> None:
+    cluster = {
+        'server': plane.client.server,
+        'certificate-authority': str(plane.client.ca.resolve()),
+        'proxy-url': proxy.address,
+    }
+    config = config_for(tmp_path, cluster, {'token': plane.client.token})
+    process = operator(HANDLERS, env={'KUBECONFIG': config})
+    examples.create('one')
+    process.wait_log('/one]', 'Created.')
+    assert set(proxy.targets) == {plane.client.server.removeprefix('https://')}
+    assert process.stop() == 0
+
+
+@pytest.mark.parametrize('plugin', [False, True])
+@pytest.mark.parametrize('trust', [False, True])
+def test_the_proxy_of_the_environment(
+    operator: StartOperator,
+    examples: ExampleObjects,
+    plane: Plane,
+    proxy: ConnectProxy,
+    tmp_path: pathlib.Path,
+    trust: bool,
+    plugin: bool,
+) -> None:
+    """It is used only if the settings say so, whatever kind of credentials it is."""
+    cluster = {
+        'server': plane.client.server,
+        'certificate-authority': str(plane.client.ca.resolve()),
+    }
+    status = {'token': plane.client.token}
+    answer = {'apiVersion': 'client.authentication.k8s.io/v1', 'kind': 'ExecCredential'}
+    command = {
+        'apiVersion': answer['apiVersion'],
+        'command': 'echo',
+        'args': [json.dumps({**answer, 'status': status})],
+        'interactiveMode': 'Never',
+    }
+    config = config_for(tmp_path, cluster, {'exec': command} if plugin else status)
+    process = operator(
+        HANDLERS
+        + f"""
+@kopf.on.startup()
+def configure(settings, **_):
+    settings.networking.trust_env = {trust}
+""",
+        env={
+            'KUBECONFIG': config,
+            'HTTPS_PROXY': proxy.address,
+            'https_proxy': proxy.address,
+            'NO_PROXY': '',
+            'no_proxy': '',
+        },
+    )
+    examples.create('one')
+    process.wait_log('/one]', 'Created.')
+    assert bool(proxy.targets) == trust
+    assert process.stop() == 0
+
+
+@pytest.mark.parametrize('library', ['kubernetes', 'pykube'])
+def test_libraries_that_the_user_imports_are_asked(
+    operator: StartOperator,
+    examples: ExampleObjects,
+    plane: Plane,
+    tmp_path: pathlib.Path,
+    library: str,
+) -> None:
+    """The operator logs in as the library does; and the official one is configured by that."""
+    pytest.importorskip(library)
+    config = tmp_path / 'own-kubeconfig'
+    config.write_text(kubeconfig(plane.client))
+    process = operator(
+        HANDLERS
+        + f"""
+import {library}
+
+@kopf.on.update('kopfexamples')
+def update_fn(logger, name, namespace, **_):
+    if '{library}' == 'kubernetes':
+        api = kubernetes.client.CustomObjectsApi()
+        found = api.get_namespaced_custom_object(
+            'kopf.dev', 'v1', namespace, 'kopfexamples', name)['metadata']['name']
+    else:
+        api = pykube.HTTPClient(pykube.KubeConfig.from_file())
+        found = pykube.Namespace.objects(api).get_by_name(namespace).name
+    logger.info(f'Found {{found}}.')
+""",
+        '--verbose',
+        env={'KUBECONFIG': str(config), 'PATH': os.environ['PATH']},
+    )
+    examples.create('one')
+    process.wait_log('/one]', 'Created.')
+    examples.patch('one', {'spec': {'field': 'changed'}})
+    process.wait_log('Found ')
+    titles = {'kubernetes': 'Client is configured via kubeconfig file.',
+              'pykube': 'Pykube is configured via kubeconfig file.'}
+    process.wait_log(titles[library])
+    assert process.stop() == 0
