@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import subprocess
+import urllib.request
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from cluster_client import ApiError, wait_for
 from cluster_fixtures import ExampleObjects, Plane
+from controlplane import free_ports
 from manifests import apply, delete_and_wait
 from operator_process import REPOSITORY, OperatorProcess, python_under_test
 
@@ -256,3 +259,35 @@ def test_background(plane: Plane, namespace: str, operator: StartOperator) -> No
     countdowns.delete('launch')
     countdowns.wait_gone('launch')
     assert process.stop() == 0
+
+
+def test_indexing_and_probes(plane: Plane, namespace: str, operator: StartOperator) -> None:
+    folder = EXAMPLES / '07-indexing-and-probes'
+    (port,) = free_ports(1)
+    address = f'http://localhost:{port}/healthz'
+    process = operator(folder / 'operator.py', f'--liveness={address}')
+    apply(plane.client, folder / 'configmaps.yaml', namespace)
+    process.wait_log('/red-two]', 'Others of the team: red-one.')
+
+    def told() -> bool:
+        with urllib.request.urlopen(address, timeout=20) as answer:
+            return json.load(answer) == {'teams': {'red': 2}}
+
+    wait_for('the probe tells the sizes', told)
+    assert process.stop() == 0
+
+
+def test_peering(plane: Plane, namespace: str, operator: StartOperator) -> None:
+    folder = EXAMPLES / '08-peering'
+    apply(plane.client, folder / 'peering.yaml', namespace)
+    low = operator(folder / 'operator.py', '--peering=example', '--priority=1')
+    peering = objects_of(plane, 'kopf.dev/v1', namespace, 'kopfpeerings')
+    peering.wait('example', lambda body: body['status'])
+    high = operator(folder / 'operator.py', '--peering=example', '--priority=2')
+    low.wait_log('Pausing operations')
+    apply(plane.client, folder / 'configmap.yaml', namespace)
+    high.wait_log('Hello, world!')
+    assert high.stop() == 0
+    low.wait_log('Resuming operations')
+    assert low.count('Hello, world!') == 0
+    assert low.stop() == 0

@@ -7,6 +7,7 @@ import pathlib
 import re
 import socket
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from cluster_client import Client, wait_for
+from cluster_client import ApiError, Client, wait_for
 from cluster_fixtures import ExampleObjects, Plane
 from operator_process import OperatorProcess
 
@@ -131,6 +132,52 @@ async def event_fn(**_):
     assert metrics['process_open_fds'] > 3 and metrics['process_cpu_seconds_total'] > 0
 
 
+def test_metrics_of_webhooks(
+    operator: StartOperator, plane: Plane, namespace: str, endpoint: Endpoint
+) -> None:
+    """A refusal is no failure: it is what a webhook is there for."""
+    process = operator(
+        """
+import os, kopf
+
+@kopf.on.startup()
+def configure(settings, **_):
+    settings.admission.server = kopf.WebhookServer()
+    settings.admission.managed = os.environ['MANAGED']
+
+@kopf.on.validate('kopfexamples', labels={'checked': 'yes'})
+def check_fn(name, **_):
+    if name.startswith('bad'):
+        raise kopf.AdmissionError('No.')
+    if name.startswith('broken'):
+        raise ValueError('Oops.')
+""",
+        endpoint.option,
+        env={'MANAGED': f'{namespace}.metrics.kopf.dev'},
+    )
+    path = f'/apis/kopf.dev/v1/namespaces/{namespace}/kopfexamples?dryRun=All'
+
+    def is_refused(name: str) -> bool:
+        metadata = {'name': name, 'labels': {'checked': 'yes'}}
+        kind = {'apiVersion': 'kopf.dev/v1', 'kind': 'KopfExample'}
+        try:
+            plane.client.create(path, {**kind, 'metadata': metadata, 'spec': {}})
+        except ApiError:
+            return True
+        return False
+
+    wait_for('the cluster asks', lambda: is_refused('bad'))
+    labels = 'handler="check_fn",kind="webhook"'
+    before = endpoint.metrics()[f'kopf_handler_calls_total{{{labels}}}']
+    assert not is_refused('good') and is_refused('bad') and is_refused('broken')
+    metrics = endpoint.metrics()
+    assert metrics[f'kopf_handler_calls_total{{{labels}}}'] == before + 3
+    assert metrics[f'kopf_handler_duration_seconds_count{{{labels}}}'] == before + 3
+    assert metrics[f'kopf_handler_failures_total{{{labels},reason="error"}}'] == 1
+    assert metrics[f'kopf_handler_failures_total{{{labels},reason="permanent"}}'] == 0
+    assert process.stop() == 0
+
+
 def test_a_stuck_event_loop(
     operator: StartOperator, examples: ExampleObjects, endpoint: Endpoint, tmp_path: pathlib.Path
 ) -> None:
@@ -221,7 +268,10 @@ def test_an_api_that_does_not_answer(
     endpoint.wait(200, '/readyz')
     assert endpoint.wait(200) == {}
     forwarder.open.clear()
+    silent_since = time.monotonic()
     assert 'Kubernetes API does not answer' in endpoint.wait(503)['problems'][0]
+    # It is asked every 3 seconds, and waited for 10; the rest is for busy machines.
+    assert time.monotonic() - silent_since < 30
     forwarder.open.set()
     assert endpoint.wait(200) == {}
 

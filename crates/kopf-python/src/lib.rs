@@ -22,7 +22,8 @@ use pyo3::prelude::*;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-#[pymodule]
+// Free-threaded interpreters switch the GIL on for it: the Python side of the front relies on it.
+#[pymodule(gil_used = true)]
 #[pyo3(name = "_native")]
 fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<operator::Operator>()?;
