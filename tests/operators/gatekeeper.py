@@ -6,6 +6,7 @@ asked for, and the way to it can be a proxy. It is the same for the embedded and
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import http.server
 import json
@@ -56,7 +57,7 @@ class Gatekeeper:
         """Only these are valid from now on; the streams of all others end."""
         self.valid = set(headers)
         for connection in list(self._far):
-            if connection.sock is not None:
+            with contextlib.suppress(OSError, AttributeError):  # it has just ended by itself
                 connection.sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
