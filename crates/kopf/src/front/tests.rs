@@ -347,7 +347,7 @@ async fn activities_and_state() {
     };
     assert_eq!(call(0).await.result, Ok(Some(json!("a 1"))));
     assert_eq!(text_of(&call(1).await), "permanent: handler 'connect' cannot have a client: there was no login yet");
-    assert_eq!(call(2).await.result, Ok(Some(json!({"kubeconfig": true}))));
+    assert_eq!(call(2).await.result, Ok(Some(json!({"kubeconfig": true, "trust_env": true}))));
 }
 
 #[tokio::test]
