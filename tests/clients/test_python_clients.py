@@ -7,6 +7,7 @@ and with a custom one.
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from cluster_fixtures import Plane
 CUSTOM = {'apiVersion': 'kopf.dev/v1', 'kind': 'KopfExample'}
 
 
+# Some clients read the variable only once, when they are imported; so they are told the path, too.
 @pytest.fixture(autouse=True)
 def kubeconfig(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv('KUBECONFIG', str(plane.kubeconfig))
@@ -52,7 +54,7 @@ def test_kubernetes(namespace: str) -> None:
     from kubernetes import client, config, watch
     from kubernetes.client.exceptions import ApiException
 
-    with config.new_client_from_config() as api:
+    with config.new_client_from_config(os.environ['KUBECONFIG']) as api:
         core, apps, custom = (
             client.CoreV1Api(api),
             client.AppsV1Api(api),
@@ -101,7 +103,7 @@ def test_kubernetes_dynamic(namespace: str) -> None:
     """It works by discovery."""
     from kubernetes import config, dynamic
 
-    with config.new_client_from_config() as api:
+    with config.new_client_from_config(os.environ['KUBECONFIG']) as api:
         client = dynamic.DynamicClient(api)
         resource = client.resources.get(api_version='apps/v1', kind='Deployment')
         resource.server_side_apply(deployment('one'), namespace=namespace, field_manager='tests')
@@ -115,7 +117,7 @@ def test_kubernetes_asyncio(namespace: str) -> None:
     from kubernetes_asyncio import client, config, watch
 
     async def life() -> None:
-        await config.load_kube_config()
+        await config.load_kube_config(os.environ['KUBECONFIG'])
         async with client.ApiClient() as api:
             core = client.CoreV1Api(api)
             created = await core.create_namespaced_config_map(namespace, config_map('one', a='1'))
