@@ -190,7 +190,7 @@ class Runner:
     def _run(self, scenario: Scenario, side: str, pythons: list[pathlib.Path]) -> Outcome:
         result = self._run_once(scenario, side, pythons)
         if result.failure and all(python == self.upstream for python in pythons):
-            # Upstream gets stuck once in a while; without its story, there is nothing to compare with.
+            # Upstream gets stuck once in a while; without its story, there is nothing to compare.
             result = self._run_once(scenario, f'{side}-again', pythons)
         return result
 

@@ -1,24 +1,35 @@
 """What arbitrary errors of daemons mean, by their modes."""
 
+import asyncio
+import time
+
 import kopf
 from recorder import record
 
+# All of them end only when the object is held: otherwise, it would depend on the time whether it is.
+
 
 @kopf.daemon('kopfexamples', errors=kopf.ErrorsMode.IGNORED)
-async def ignored_fn(**kwargs):
+async def ignored_fn(meta, **kwargs):
     record('ignored_fn', kwargs)
+    while not meta.get('finalizers'):
+        await asyncio.sleep(0.05)
     raise ValueError('ignored')
 
 
 @kopf.daemon('kopfexamples', errors=kopf.ErrorsMode.PERMANENT)
-def permanent_fn(**kwargs):
+def permanent_fn(meta, **kwargs):
     record('permanent_fn', kwargs)
+    while not meta.get('finalizers'):
+        time.sleep(0.05)
     raise ValueError('permanent')
 
 
 @kopf.daemon('kopfexamples')
-async def given_up_fn(**kwargs):
+async def given_up_fn(meta, **kwargs):
     record('given_up_fn', kwargs)
+    while not meta.get('finalizers'):
+        await asyncio.sleep(0.05)
     raise kopf.PermanentError('given up')
 
 

@@ -48,3 +48,4 @@ def story(world):
     world.delete('obj')
     world.wait_record('async_fn', reason='RESOURCE_DELETED')
     world.wait_record('sync_fn', reason='RESOURCE_DELETED')
+    world.wait_gone('obj')

@@ -30,4 +30,6 @@ def story(world):
     world.wait_record('daemon_fn', stage='stopped')
     seen = {record['id']: record.get('names') for record in world.records()}
     world.note('names', seen)
+    world.wait('obj', lambda body: not body['metadata'].get('finalizers'))
+    world.stop()  # how often the filters are asked depends on the time
     world.records_file.write_text('')
