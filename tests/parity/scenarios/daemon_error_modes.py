@@ -6,7 +6,7 @@ import time
 import kopf
 from recorder import record
 
-# All of them end only when the object is held: otherwise, it would depend on the time whether it is.
+# All of them end only when the object is held; else, it would depend on the time whether it is.
 
 
 @kopf.daemon('kopfexamples', errors=kopf.ErrorsMode.IGNORED)
