@@ -92,12 +92,14 @@ def ratios_table(results: Results, baseline: str) -> list[str]:
 
 
 def short_table(results: Results) -> list[str]:
-    """For the README: the medians of what matters most."""
+    """For the README: the medians of what matters most, where there is anything to compare."""
     lines = header(results)
     for title in SHORT:
         metric = METRICS[title]
         medians = [results.median(name, metric) for name in results.operators]
         cells = ['–' if value is None else metric.shown(value) for value in medians]
+        if sum(value is not None for value in medians) < 2:
+            continue
         unit = f', {metric.unit}' if metric.unit else ''
         lines.append(f'| {title}{unit} | ' + ' | '.join(cells) + ' |')
     return lines
