@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::keys::{KUBECTL_LAST_APPLIED, detect_marked_prefixes};
+use crate::keys::{KUBECTL_LAST_APPLIED, detect_marked_prefixes, is_under};
 use crate::path::FieldPath;
 use crate::python_json;
 
@@ -144,8 +144,4 @@ fn is_blank(value: &Value) -> bool {
 
 fn annotations_mut(essence: &mut Value) -> Option<&mut Map<String, Value>> {
     essence.get_mut("metadata")?.get_mut("annotations")?.as_object_mut()
-}
-
-fn is_under(key: &str, prefix: &str) -> bool {
-    !prefix.is_empty() && key.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'))
 }

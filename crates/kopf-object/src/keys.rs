@@ -137,6 +137,11 @@ pub fn detect_marked_prefixes<'a>(annotations: impl Iterator<Item = &'a str>) ->
     prefixes
 }
 
+/// Whether the annotation is one of those with the prefix.
+pub fn is_under(key: &str, prefix: &str) -> bool {
+    !prefix.is_empty() && key.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'))
+}
+
 fn is_known_prefix(prefix: &str) -> bool {
     prefix.strip_suffix(KNOWN_PREFIX).is_some_and(|subdomain| subdomain.is_empty() || subdomain.ends_with('.'))
 }

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use kopf_object::keys;
+use kopf_object::keys::{self, is_under};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -156,10 +156,6 @@ fn is_unconditional(handler: &Handler) -> bool {
     let has_filters = handler.labels.is_some() || handler.annotations.is_some() || handler.field.is_some();
     let has_values = handler.value.is_some() || handler.old.is_some() || handler.new.is_some();
     !has_filters && !has_values && !handler.when && !handler.initial
-}
-
-fn is_under(key: &str, prefix: &str) -> bool {
-    !prefix.is_empty() && key.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// The pieces of an object, as text.
