@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 use crate::clock::{Clock, seconds};
 use crate::credentials::{Session, Vault};
 use crate::log::Log;
+use crate::pacing::Pacing;
 use crate::settings::NetworkingSettings;
 
 pub use answer::{ApiError, Refusal};
@@ -31,7 +32,7 @@ const AGENT: &str = concat!("kopf/", env!("CARGO_PKG_VERSION"));
 const JSON: &str = "application/json";
 
 /// Requests in flight at the same time, watches aside: it bounds the sockets of the operator.
-const REQUESTS_IN_FLIGHT: usize = 14;
+const REQUESTS_IN_FLIGHT: usize = 12;
 
 /// The time for one request where the settings set no limit.
 const LONGEST_REQUEST: Duration = Duration::from_secs(300);
@@ -49,6 +50,7 @@ pub enum PatchKind {
 #[derive(Clone)]
 pub struct Api {
     inner: Arc<Inner>,
+    pacing: Pacing,
 }
 
 struct Inner {
@@ -86,7 +88,13 @@ impl Api {
                 slots: Semaphore::new(REQUESTS_IN_FLIGHT),
                 counters: RequestCounters::default(),
             }),
+            pacing: Pacing::default(),
         }
+    }
+
+    /// Tells the runtime how many requests are open.
+    pub fn paced_by(self, pacing: Pacing) -> Self {
+        Self { pacing, ..self }
     }
 
     /// The body of an answer to GET.
@@ -248,6 +256,7 @@ impl Api {
             let request = call.to_request()?;
             // The semaphore is never closed, so that an error cannot happen; it would only unbound us.
             let slot = self.inner.slots.acquire().await.ok();
+            let open = self.pacing.open_request();
             let exchange = async {
                 let response = session.client.send(request).await?;
                 let (parts, body) = response.into_parts();
@@ -255,7 +264,7 @@ impl Api {
                 Ok((parts.status, parts.headers, body))
             };
             let answer = self.inner.clock.timeout(limit, exchange).await;
-            drop(slot);
+            drop((open, slot));
             let (status, headers, body) = match answer {
                 Err(_) => Err(self.count_silence(call, ApiError::Timeout { what: call.what(), limit })),
                 Ok(Err(source)) => Err(self.count_silence(call, ApiError::connection(call.what_at(&session), source))),

@@ -68,6 +68,11 @@ enum Wall {
     Simulated { start: Timestamp, origin: Instant },
 }
 
+/// Stops the current thread, whatever the operator's clock says: it is about the processor, not about the operator.
+pub(crate) fn pause_thread(microseconds: u32) {
+    std::thread::sleep(Duration::from_micros(u64::from(microseconds)));
+}
+
 /// The time-out has passed before the end of what was awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("timed out")]

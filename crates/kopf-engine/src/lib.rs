@@ -29,6 +29,7 @@ mod client;
 mod schema;
 mod posting;
 mod log;
+mod pacing;
 mod clock;
 
 pub use activities::ActivityError;
@@ -47,6 +48,7 @@ pub use invoke::{
 };
 pub use log::{FrontError, Level, Log, Record, Sink};
 pub use operator::{OperatorError, OperatorOptions, run, run_by};
+pub use pacing::Pacing;
 pub use pause::Pauses;
 pub use peering::PeeringCommand;
 pub use posting::{EventDraft, EventSource, Poster, PosterWorkers};

@@ -22,6 +22,7 @@ use crate::crashes::Crashes;
 use crate::gates::Gates;
 use crate::invoke::{Configuration, Front, FrontFailure, Services, connection_of};
 use crate::metrics::Metrics;
+use crate::pacing::Pacing;
 use crate::pause::Pauses;
 use crate::peering::{self, Peering, PeeringCommand};
 use crate::probes::{Endpoint, EndpointError, Health, Phase, Probes};
@@ -63,6 +64,8 @@ pub struct OperatorOptions {
     pub command: Option<PeeringCommand>,
     /// Instead of a login.
     pub client: Option<kube::Client>,
+    /// Of the runtime that the operator runs on, if that has one.
+    pub pacing: Pacing,
 }
 
 /// Why an operator could not go on.
@@ -163,7 +166,8 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
             vault
         }
     };
-    let api = Api::new(vault.clone(), &settings.networking, clock.clone(), log.clone());
+    let api =
+        Api::new(vault.clone(), &settings.networking, clock.clone(), log.clone()).paced_by(options.pacing.clone());
     metrics.connect(api.clone());
     health.connect(api.clone());
     let (poster, posting) =

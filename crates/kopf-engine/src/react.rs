@@ -96,8 +96,7 @@ pub(crate) struct Turn {
 
 impl Reactor {
     pub fn served_kind(&self, resource: &Arc<Resource>, handlers: HandlerSet) -> ServedKind {
-        // With compact records, it depends on the schema where they are, and so on the moment.
-        let settled = if self.compact_reaction.is_none() { Settled::of(&handlers, &self.reaction) } else { None };
+        let settled = Settled::of(&handlers, &self.reaction);
         ServedKind { resource: Arc::clone(resource), handlers: Arc::new(handlers), settled }
     }
 

@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use kopf_engine::{Clock, EventDraft, OperatorOptions, PeeringCommand, Review, ServerOptions, Stop, TimeShift, run_by};
+use kopf_engine::{
+    Clock, EventDraft, OperatorOptions, Pacing, PeeringCommand, Review, ServerOptions, Stop, TimeShift, run_by,
+};
 use kopf_object::ObjectReference;
 use kopf_reaction::Handler;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 use crate::cycle::Resources;
 use crate::failures::{invalid_json, misuse};
@@ -128,7 +130,8 @@ impl Operator {
     }
 
     fn start(&self) -> PyResult<()> {
-        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("kopf-engine").enable_all().build()?;
+        let pacing = Pacing::default();
+        let runtime = pacing.runtime().thread_name("kopf-engine").build()?;
         self.handle.set(runtime.handle().clone()).map_err(|_| misuse("the operator was started already"))?;
         let options = OperatorOptions {
             activities: self.config.activities.clone(),
@@ -139,6 +142,7 @@ impl Operator {
             identity: self.config.identity.clone(),
             command: self.config.peering_lifetime.map(|lifetime| PeeringCommand { lifetime }),
             client: None,
+            pacing,
         };
         let (front, mailbox, stop) = (Arc::clone(&self.front), Arc::clone(&self.mailbox), self.stop.clone());
         runtime.spawn(async move {

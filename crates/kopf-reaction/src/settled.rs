@@ -17,15 +17,24 @@ use crate::{DiffBaseStorage, Handler, HandlerSet, ProgressStorage, ReactionSetti
 /// How the objects of one kind are when there is nothing to do for them.
 #[derive(Clone, Debug)]
 pub struct Settled {
-    /// The annotation with what was handled last.
-    handled_key: String,
+    /// The annotation with what was handled last, if it is in an annotation.
+    handled_key: Option<String>,
+    /// The field of the status with what was handled last, if it is in the status.
+    handled_field: Option<StatusField>,
     /// Under these prefixes there are no other annotations, or else something is under way.
     prefixes: Vec<String>,
-    /// The fields of the status (with quotes) that are absent, or else something is under way.
-    status_fields: Vec<String>,
+    /// These fields of the status have nothing else in them, or else something is under way.
+    status_areas: Vec<String>,
     finalizer: String,
     /// Whether the finalizer is there.
     held: bool,
+}
+
+/// A field two levels deep in the status.
+#[derive(Clone, Debug)]
+struct StatusField {
+    area: String,
+    name: String,
 }
 
 impl Settled {
@@ -37,18 +46,35 @@ impl Settled {
         if changing.is_empty() || !is_about_changes || !is_plain {
             return None;
         }
-        let DiffBaseStorage::Annotations { prefix, key, ignored_fields, .. } = &settings.diffbase else { return None };
-        if !ignored_fields.is_empty() {
-            return None;
-        }
         let mut settled = Self {
-            handled_key: keys::v2_key(prefix, key),
-            prefixes: vec![prefix.clone()],
-            status_fields: Vec::new(),
+            handled_key: None,
+            handled_field: None,
+            prefixes: Vec::new(),
+            status_areas: Vec::new(),
             finalizer: settings.finalizer.clone(),
             held: changing.iter().any(|handler| handler.requires_finalizer),
         };
-        settled.add_progress(&settings.progress).then_some(settled)
+        (settled.add_diffbase(&settings.diffbase) && settled.add_progress(&settings.progress)).then_some(settled)
+    }
+
+    /// Whether it is known where the storage keeps what was handled last: one annotation, one field, or either.
+    fn add_diffbase(&mut self, storage: &DiffBaseStorage) -> bool {
+        match storage {
+            DiffBaseStorage::Annotations { prefix, key, ignored_fields, .. } => {
+                self.prefixes.push(prefix.clone());
+                self.handled_key.replace(keys::v2_key(prefix, key)).is_none() && ignored_fields.is_empty()
+            }
+            DiffBaseStorage::Status { field, ignored_fields } => {
+                let segments: Vec<&str> = field.segments().collect();
+                let ["status", area, name] = segments[..] else { return false };
+                self.status_areas.push(area.to_owned());
+                let field = StatusField { area: area.to_owned(), name: name.to_owned() };
+                self.handled_field.replace(field).is_none() && ignored_fields.is_empty()
+            }
+            DiffBaseStorage::Multi { storages } => storages.iter().all(|storage| self.add_diffbase(storage)),
+            DiffBaseStorage::Superseded { storage } => self.add_diffbase(storage),
+            DiffBaseStorage::Front => false,
+        }
     }
 
     /// Whether it is known where the storage keeps its records.
@@ -62,14 +88,15 @@ impl Settled {
                 let mut segments = field.segments();
                 match (segments.next(), segments.next()) {
                     (Some("status"), Some(name)) => {
-                        self.status_fields.push(format!("\"{name}\""));
+                        self.status_areas.push(name.to_owned());
                         true
                     }
                     _ => false,
                 }
             }),
             ProgressStorage::Multi { storages } => storages.iter().all(|storage| self.add_progress(storage)),
-            ProgressStorage::Superseded { .. } | ProgressStorage::Front => false,
+            ProgressStorage::Superseded { storage } => self.add_progress(storage),
+            ProgressStorage::Front => false,
         }
     }
 
@@ -84,14 +111,18 @@ impl Settled {
         if metadata.deletion_timestamp.is_some() || held != self.held {
             return Some(false);
         }
-        if let Some(status) = parts.status {
-            let has = |field: &String| memchr::memmem::find(status.get().as_bytes(), field.as_bytes()).is_some();
-            if self.status_fields.iter().any(has) {
-                return Some(false);
-            }
-        }
-        let Pairs(annotations) = metadata.annotations.as_ref()?;
-        let handled = annotations.iter().find(|(key, _)| *key == self.handled_key)?.1;
+        let in_status = match parts.status {
+            Some(status) => self.handled_in_status(status)?,
+            None => None,
+        };
+        let annotations = metadata.annotations.as_ref().map_or(&[][..], |Pairs(annotations)| annotations);
+        let is_handled_key = |key: &str| self.handled_key.as_deref() == Some(key);
+        let in_annotations = annotations.iter().find(|(key, _)| is_handled_key(key)).map(|(_, value)| *value);
+        let handled = match (in_status, in_annotations) {
+            (Some(handled), None) | (None, Some(handled)) => handled,
+            // Which of them counts, the storages know.
+            (None, None) | (Some(_), Some(_)) => return None,
+        };
         // Nothing else of ours may be there; other operators' are not looked at, as in any essence.
         let is_ours = |key: &str| self.prefixes.iter().any(|prefix| is_under(key, prefix));
         let marked = keys::detect_marked_prefixes(annotations.iter().map(|(key, _)| &**key));
@@ -100,7 +131,7 @@ impl Settled {
             let is_marker =
                 || self.prefixes.iter().any(|prefix| keys::marker_key(prefix).is_some_and(|marker| marker == *key));
             if is_ours(key) {
-                if *key != self.handled_key && !is_marker() {
+                if !is_handled_key(key) && !is_marker() {
                     return Some(false);
                 }
             } else if key != keys::KUBECTL_LAST_APPLIED && !marked.iter().any(|prefix| is_under(key, prefix)) {
@@ -108,11 +139,31 @@ impl Settled {
             }
         }
         let handled: Cow<'_, str> = serde_json::from_str::<Text<'_>>(handled.get()).ok()?.0;
-        Some(handled == essence_text(parts, &others)?)
+        Some(handled.trim_end_matches('\n') == essence_text(parts, &others)?)
+    }
+
+    /// What was handled last, if it is in the status; None overall if something else of ours is there, too.
+    fn handled_in_status<'a>(&self, status: &'a RawValue) -> Option<Option<&'a RawValue>> {
+        let text = status.get();
+        if !self.status_areas.iter().any(|area| memchr::memmem::find(text.as_bytes(), area.as_bytes()).is_some()) {
+            return Some(None);
+        }
+        let mut handled = None;
+        let Pairs(members) = serde_json::from_str(text).ok()?;
+        for (area, content) in members.iter().filter(|(name, _)| self.status_areas.iter().any(|area| area == name)) {
+            let Pairs(content) = serde_json::from_str(content.get()).ok()?;
+            for (name, value) in content {
+                let is_handled = |field: &StatusField| field.area == *area && field.name == name;
+                if !self.handled_field.as_ref().is_some_and(is_handled) || handled.replace(value).is_some() {
+                    return None;
+                }
+            }
+        }
+        Some(handled)
     }
 }
 
-/// The text of the essence, if it takes no more than to put the pieces together.
+/// The text of the essence, without its line break, if it takes no more than to put the pieces together.
 fn essence_text(parts: &Parts<'_>, annotations: &[(&str, &RawValue)]) -> Option<String> {
     let mut text = String::with_capacity(2048);
     text.push('{');
@@ -134,7 +185,7 @@ fn essence_text(parts: &Parts<'_>, annotations: &[(&str, &RawValue)]) -> Option<
         }
         text.push('}');
     }
-    text.push_str("}\n");
+    text.push('}');
     Some(text)
 }
 

@@ -36,14 +36,12 @@
 //!     Ok(())
 //! }
 //!
-//! #[tokio::main]
-//! async fn main() -> kopf::ExitCode {
+//! fn main() -> kopf::ExitCode {
 //!     Operator::new()
 //!         .on(create_of::<Memcached>().retries(5), create)
 //!         .on(field_of::<Memcached>("spec.size"), resize)
 //!         .on(delete_of::<Memcached>(), delete)
-//!         .run_cli()
-//!         .await
+//!         .main()
 //! }
 //! ```
 //!

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use kopf_engine::{Clock, Configuration, OperatorError, OperatorOptions, ServerOptions, Settings, Stop};
+use kopf_engine::{Clock, Configuration, OperatorError, OperatorOptions, Pacing, ServerOptions, Settings, Stop};
 use kopf_reaction::{ErrorsMode, Handler as Declaration, HandlerKind};
 use kube::Client;
 
@@ -95,6 +95,7 @@ pub(crate) struct RunOptions {
     pub(crate) peering: PeeringOptions,
     /// Where to tell about the health.
     pub(crate) liveness: Option<String>,
+    pub(crate) pacing: Pacing,
 }
 
 /// The options about other operators.
@@ -120,8 +121,13 @@ impl PeeringOptions {
 
 impl<S> Operator<S> {
     /// An operator without handlers.
+    ///
+    /// What it stores on objects goes to their status, in one request with the results, where the schema keeps it there
+    /// (`settings.persistence.compact`); otherwise to annotations.
     pub fn new() -> Self {
-        Self { parts: Parts::default(), provided: Stateless, state: PhantomData }
+        let mut parts = Parts::default();
+        parts.settings.persistence.compact = true;
+        Self { parts, provided: Stateless, state: PhantomData }
     }
 
     /// Provides the state for [`State`](crate::State).
@@ -275,6 +281,7 @@ impl<S: Send + Sync + 'static, P: ProvideState<S>> Operator<S, P> {
             client: Some(client),
             peering: PeeringOptions::default(),
             liveness: None,
+            pacing: Pacing::default(),
         };
         self.into_ready().run(options, Stop::new()).await
     }
@@ -283,8 +290,47 @@ impl<S: Send + Sync + 'static, P: ProvideState<S>> Operator<S, P> {
     ///
     /// It configures the log, unless a subscriber of `tracing` is installed already.
     pub async fn run_cli(self) -> crate::ExitCode {
+        let options = self.options();
+        cli::run(self.into_ready(), options).await
+    }
+
+    /// The whole program: as [`run_cli`](Self::run_cli), on a runtime that suits operators.
+    ///
+    /// That runtime has one thread, which takes the answers of a busy server several at a time. It costs less than the one of
+    /// `#[tokio::main]`, which is better where handlers keep the processor busy.
+    ///
+    /// ```no_run
+    /// # use kopf::Operator;
+    /// fn main() -> kopf::ExitCode {
+    ///     Operator::new().main()
+    /// }
+    /// ```
+    pub fn main(self) -> crate::ExitCode {
+        let pacing = Pacing::default();
+        let runtime = match pacing.runtime().thread_name("kopf").build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                eprintln!("The operator cannot run: its thread cannot be started: {error}");
+                return crate::ExitCode::FAILURE;
+            }
+        };
+        let options = RunOptions { pacing, ..self.options() };
+        let running = runtime.spawn(cli::run(self.into_ready(), options));
+        let code = match runtime.block_on(running) {
+            Ok(code) => code,
+            Err(crash) => {
+                eprintln!("The operator has crashed: {crash}");
+                crate::ExitCode::FAILURE
+            }
+        };
+        // What still runs in threads of its own does not keep the program from ending.
+        runtime.shutdown_background();
+        code
+    }
+
+    fn options(&self) -> RunOptions {
         let (namespaces, clusterwide) = (self.parts.namespaces.clone(), self.parts.clusterwide);
-        cli::run(self.into_ready(), RunOptions { namespaces, clusterwide, ..RunOptions::default() }).await
+        RunOptions { namespaces, clusterwide, ..RunOptions::default() }
     }
 
     /// Joins the parts with the state; from here on, no types are needed.
@@ -322,6 +368,7 @@ impl ReadyOperator {
             clusterwide: options.clusterwide,
             client: options.client,
             liveness,
+            pacing: options.pacing,
             ..OperatorOptions::default()
         };
         let ended = kopf_engine::run_by(clock, Arc::new(front), options, stop).await;

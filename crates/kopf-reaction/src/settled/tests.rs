@@ -21,13 +21,23 @@ fn handlers(requires_finalizer: bool) -> HandlerSet {
     ])
 }
 
-/// What a whole cycle says about an object, with all handlers succeeding.
+/// As the engine has them: records in annotations, or all in the status; either is found in any case.
+fn modes() -> [ReactionSettings; 2] {
+    let settings = ReactionSettings::default();
+    [settings.expanded(), settings.compacted()]
+}
+
 fn play(body: &Value, requires_finalizer: bool) -> (Conclusion, usize) {
+    play_by(&ReactionSettings::default(), body, requires_finalizer)
+}
+
+/// What a whole cycle says about an object, with all handlers succeeding.
+fn play_by(settings: &ReactionSettings, body: &Value, requires_finalizer: bool) -> (Conclusion, usize) {
     let mut cycle = Cycle::new(CycleInput {
         body: Body::from_value(body.clone()),
         event: Some(EventType::Modified),
         handlers: Arc::new(handlers(requires_finalizer)),
-        settings: Arc::new(ReactionSettings::default()),
+        settings: Arc::new(settings.clone()),
         initial: false,
         consistent: true,
         background: BackgroundView::default(),
@@ -52,8 +62,17 @@ fn handled(mut body: Value) -> Value {
     body
 }
 
+fn handled_by(settings: &ReactionSettings, mut body: Value) -> Value {
+    play_by(settings, &body, false).0.patch.apply_to(&mut body);
+    body
+}
+
 fn holds(body: &Value, requires_finalizer: bool) -> bool {
-    let settled = Settled::of(&handlers(requires_finalizer), &ReactionSettings::default()).unwrap();
+    holds_by(&ReactionSettings::default(), body, requires_finalizer)
+}
+
+fn holds_by(settings: &ReactionSettings, body: &Value, requires_finalizer: bool) -> bool {
+    let settled = Settled::of(&handlers(requires_finalizer), settings).unwrap();
     settled.holds(body.to_string().as_bytes())
 }
 
@@ -73,6 +92,27 @@ fn handled_objects_are_settled() {
     assert!(holds(&handled(json!({"metadata": {"name": "n"}, "spec": {}})), false));
     assert!(holds(&handled(json!({"metadata": {"annotations": {}, "labels": {}}, "data": {"k": "v"}})), false));
     assert!(!holds(&body(), true), "the finalizer is missing");
+}
+
+#[test]
+fn wherever_the_record_is() {
+    let fresh = || json!({"metadata": {"name": "n"}, "spec": {"a": 1}, "status": {"ready": true}});
+    for writer in modes() {
+        for reader in modes() {
+            let mut body = handled_by(&writer, fresh());
+            assert!(holds_by(&reader, &body, false), "{body}");
+            body["status"]["kopf"]["progress"] = json!({"create": {"retries": 1}});
+            assert!(!holds_by(&reader, &body, false), "{body}");
+            let mut changed = handled_by(&writer, fresh());
+            changed["spec"]["a"] = json!(2);
+            assert!(!holds_by(&reader, &changed, false), "{changed}");
+        }
+    }
+    let [plain, compact] = modes();
+    let mut both = handled_by(&plain, fresh());
+    let elsewhere = handled_by(&compact, fresh());
+    both["status"] = elsewhere["status"].clone();
+    assert!(!holds_by(&plain, &both, false), "two records: the cycle has to decide");
 }
 
 #[test]
@@ -153,11 +193,13 @@ proptest! {
         before in (json_value(), texts(), texts()),
         after in (json_value(), texts(), texts()),
         changed in any::<[bool; 3]>(),
+        modes in (0_usize..2, 0_usize..2).prop_map(|(writer, reader)| [&modes()[writer], &modes()[reader]].map(Clone::clone)),
     ) {
+        let [writer, reader] = modes;
         let object = |(spec, labels, annotations): (Value, Value, Value)| {
             json!({"kind": "K", "metadata": {"name": "n", "labels": labels, "annotations": annotations}, "spec": spec})
         };
-        let mut body = handled(object(before));
+        let mut body = handled_by(&writer, object(before));
         let after = object(after);
         if changed[0] {
             body["spec"] = after["spec"].clone();
@@ -170,8 +212,8 @@ proptest! {
                 body["metadata"]["annotations"][key] = value.clone();
             }
         }
-        if holds(&body, false) {
-            let (conclusion, calls) = play(&body, false);
+        if holds_by(&reader, &body, false) {
+            let (conclusion, calls) = play_by(&reader, &body, false);
             prop_assert_eq!(calls, 0);
             prop_assert!(conclusion.patch.is_empty(), "{:?} for {}", conclusion.patch, body);
             prop_assert!(conclusion.finalizer.is_none() && conclusion.delay.is_none());

@@ -39,15 +39,13 @@ async fn refuse_deletion(meta: Meta, review: Review) -> kopf::Result<()> {
     Err(Error::denied(403, format!("{user} must not delete {}: it is protected.", meta.name())))
 }
 
-#[tokio::main]
-async fn main() -> kopf::ExitCode {
+fn main() -> kopf::ExitCode {
     Operator::new()
         .webhooks(ServerOptions::default(), Some("admission.example.com"))
         .on(mutate_of::<KopfExample>().operations(["CREATE"]), set_defaults)
         .on(validate_of::<KopfExample>().operations(["CREATE", "UPDATE"]), check_size)
         .on(validate_of::<KopfExample>().operations(["DELETE"]).label("protected", "yes"), refuse_deletion)
-        .run_cli()
-        .await
+        .main()
 }
 
 #[cfg(test)]

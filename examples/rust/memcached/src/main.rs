@@ -98,8 +98,7 @@ fn deployment_of(meta: &Meta, size: usize) -> kopf::Result<Deployment> {
     }))?)
 }
 
-#[tokio::main]
-async fn main() -> kopf::ExitCode {
+fn main() -> kopf::ExitCode {
     let backoff = exponential(Duration::from_secs(1)).max(Duration::from_secs(60)).jitter(0.1);
     Operator::new()
         .on(create_of::<Memcached>().retries(5).backoff(backoff), create)
@@ -108,6 +107,5 @@ async fn main() -> kopf::ExitCode {
         .on(update_of::<Memcached>(), update_status)
         .on(resume_of::<Memcached>(), update_status)
         .on(delete_of::<Memcached>().backoff(backoff), delete)
-        .run_cli()
-        .await
+        .main()
 }

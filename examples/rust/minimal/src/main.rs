@@ -40,14 +40,12 @@ async fn delete(meta: Meta, logger: Logger) {
     logger.info(format_args!("Goodbye, {}!", meta.name()));
 }
 
-#[tokio::main]
-async fn main() -> kopf::ExitCode {
+fn main() -> kopf::ExitCode {
     Operator::new()
         .on(create_of::<KopfExample>(), create)
         .on(update_of::<KopfExample>(), update)
         .on(delete_of::<KopfExample>(), delete)
-        .run_cli()
-        .await
+        .main()
 }
 
 #[cfg(test)]
