@@ -12,6 +12,12 @@ Kubernetes are captured: whatever comes from CRDs or aggregated servers is left 
 The file is a 4-byte little-endian length, then so many bytes of JSON (`{name: [offset, length]}`),
 then gzip members back to back, so that each document is unpacked only when somebody asks for it.
 
+Most of an OpenAPI document is paths and descriptions, which nobody needs who checks objects. So the
+definitions of each are there once more without them, as `schemas/…`: a cluster starts by reading
+these. They can be made anew without a server, out of a file that was captured before:
+
+    scripts/capture_api.py --captured OLD.capture NEW.capture
+
 Newer clients send built-in kinds as protobuf, and no server publishes its field numbers. They are
 read from the Go sources of the same version (`--sources`, a Go module cache), by capture_protobuf.py.
 """
@@ -146,6 +152,34 @@ def compact(document: dict) -> bytes:
     return json.dumps(document, separators=(',', ':'), ensure_ascii=False).encode()
 
 
+def with_schemas(documents: dict[str, bytes]) -> dict[str, bytes]:
+    """The documents, and the bare definitions of those of OpenAPI v3."""
+    schemas = {
+        'schemas/' + name.removeprefix('openapi/v3/'): compact({'components': {'schemas': {
+            name: bare(definition) for name, definition in json.loads(document)['components']['schemas'].items()
+        }}})
+        for name, document in documents.items()
+        if name.startswith('openapi/v3/') and 'schemas' in json.loads(document).get('components', {})
+    }
+    return {**{name: text for name, text in documents.items() if not name.startswith('schemas/')}, **schemas}
+
+
+def bare(schema: object) -> object:
+    """A schema without descriptions; a field of that name is a schema, not a text."""
+    if isinstance(schema, dict):
+        return {
+            name: bare(value) for name, value in schema.items()
+            if not (name == 'description' and isinstance(value, str))
+        }
+    return [bare(item) for item in schema] if isinstance(schema, list) else schema
+
+
+def unarchive(data: bytes) -> dict[str, bytes]:
+    (length,) = struct.unpack_from('<I', data)
+    index, members = json.loads(data[4:4 + length]), data[4 + length:]
+    return {name: gzip.decompress(members[offset:offset + size]) for name, (offset, size) in index.items()}
+
+
 def archive(documents: dict[str, bytes]) -> bytes:
     members, index, offset = [], {}, 0
     for name, document in documents.items():
@@ -159,14 +193,20 @@ def archive(documents: dict[str, bytes]) -> bytes:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--kubeconfig', type=pathlib.Path, required=True, help='of a real server, as JSON')
+    origin = parser.add_mutually_exclusive_group(required=True)
+    origin.add_argument('--kubeconfig', type=pathlib.Path, help='of a real server, as JSON')
+    origin.add_argument('--captured', type=pathlib.Path, help='a file that was captured before, instead of a server')
     parser.add_argument('--sources', type=pathlib.Path, default=pathlib.Path.home() / 'go/pkg/mod/k8s.io',
                         help='Go modules of the same version, for the field numbers of protobuf')
     parser.add_argument('output', type=pathlib.Path)
     options = parser.parse_args()
-    documents = capture(Server(options.kubeconfig))
-    release = json.loads(documents['discovery'])['version']['gitVersion']
-    documents['protobuf'] = compact(capture_protobuf.messages(options.sources, 'v0' + release.removeprefix('v1')))
+    if options.captured:
+        documents = unarchive(options.captured.read_bytes())
+    else:
+        documents = capture(Server(options.kubeconfig))
+        release = json.loads(documents['discovery'])['version']['gitVersion']
+        documents['protobuf'] = compact(capture_protobuf.messages(options.sources, 'v0' + release.removeprefix('v1')))
+    documents = with_schemas(documents)
     data = archive(documents)
     version = json.loads(documents['discovery'])['version']['gitVersion']
     options.output.write_bytes(data)

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::catalog::ResourceType;
 use crate::clock::timestamp;
+use crate::go_form::Structure;
 use crate::names::NameRule;
 use crate::ownership::{self, Writer};
 use crate::schema::FieldError;
@@ -17,7 +18,7 @@ use crate::state::{CRDS, State};
 use crate::status::Refusal;
 use crate::traits::{self, Generation};
 use crate::webhooks::Admission;
-use crate::{defaults, go_form, go_types, json, kinds, names, rules};
+use crate::{defaults, go_types, json, kinds, names, rules};
 
 pub use decode::{
     check_fields, check_type, decode, decode_noting_repeats, decode_options, from_yaml, internal_package,
@@ -118,7 +119,7 @@ fn settled_object(
     }
     generate_name(state, resource, metadata_of(&mut value)?);
     kinds::prepare_new(state, resource, &mut value)?;
-    settle_form(resource, &mut value, go_form::settle);
+    settle_form(resource, &mut value, Structure::settle);
     let mut errors = kind_errors(resource, &value);
     let standard = repeats::wants_standard_finalizers(resource);
     errors.extend(names::check_metadata(&value["metadata"], traits::name_rule(resource), standard));
@@ -208,7 +209,7 @@ fn settled_state(
     }
     kinds::prepare_change(resource, old, &mut value);
     kinds::note_phase(resource, old, &mut value, state.now());
-    settle_form(resource, &mut value, go_form::settle);
+    settle_form(resource, &mut value, Structure::settle);
     let mut errors = kind_errors(resource, &value);
     let standard = repeats::wants_standard_finalizers(resource);
     let found = names::check_metadata(&value["metadata"], traits::name_rule(resource), standard);
@@ -305,19 +306,19 @@ fn complete(resource: &ResourceType, value: &mut Value) {
             }
             go_types::settle_quantities(resource, value);
             // Structs within structs are always there, so that their defaults are, too.
-            settle_form(resource, value, go_form::settle_read);
+            settle_form(resource, value, Structure::settle_read);
             defaults::fill_in(resource, value);
             kinds::complete(resource, value);
-            settle_form(resource, value, go_form::settle_read);
+            settle_form(resource, value, Structure::settle_read);
         }
     }
 }
 
 /// Built-in kinds show some fields even if nobody has set them, and drop others if they are empty.
-fn settle_form(resource: &ResourceType, value: &mut Value, settle: fn(&str, &str, &mut Value)) {
+fn settle_form(resource: &ResourceType, value: &mut Value, settle: fn(Structure, &mut Value)) {
     // CRDs are kept in another way, and know by themselves what they show.
-    if resource.custom().is_none() && !resource.is(CRDS.0, CRDS.1) {
-        settle(resource.api_version(), &resource.kind, value);
+    if let Some(structure) = resource.structure().filter(|_| !resource.is(CRDS.0, CRDS.1)) {
+        settle(structure, value);
     }
 }
 

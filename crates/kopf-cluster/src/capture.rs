@@ -1,7 +1,8 @@
 //! What a real server publishes about itself, captured by `scripts/capture_api.py`.
 //!
 //! Discovery and OpenAPI are served from here as they are, the catalog of built-in kinds and
-//! their schemas are read from here. Every document is unpacked when it is first needed, so that
+//! their schemas are read from here. Of each OpenAPI document, such as `openapi/v3/apis/apps/v1`,
+//! the definitions are there once more without descriptions, as `schemas/apis/apps/v1`. Every document is unpacked when it is first needed, so that
 //! a cluster starts in milliseconds; once unpacked, it is shared by all clusters of the process.
 
 use std::collections::HashMap;
@@ -9,8 +10,7 @@ use std::io::Read;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 static ARCHIVE: &[u8] = include_bytes!("../data/kubernetes-1.36.3.capture");
 
@@ -37,25 +37,6 @@ pub fn value(name: &str) -> Option<Arc<Value>> {
         return Some(Arc::clone(known));
     }
     let value = Arc::new(serde_json::from_slice(&unpack(*index().get(name)?)?).ok()?);
-    decoded.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Arc::clone(&value));
-    Some(value)
-}
-
-/// The definitions of a captured OpenAPI document, as its `components`; kept once decoded.
-///
-/// The paths, which are most of such a document, are passed over: a cluster starts in milliseconds.
-pub fn components(name: &str) -> Option<Arc<Value>> {
-    #[derive(Deserialize)]
-    struct Document {
-        components: Value,
-    }
-    static DECODED: OnceLock<Mutex<HashMap<String, Arc<Value>>>> = OnceLock::new();
-    let decoded = DECODED.get_or_init(Mutex::default);
-    if let Some(known) = decoded.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
-        return Some(Arc::clone(known));
-    }
-    let Document { components } = serde_json::from_slice(&unpack(*index().get(name)?)?).ok()?;
-    let value = Arc::new(json!({"components": components}));
     decoded.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Arc::clone(&value));
     Some(value)
 }
@@ -97,5 +78,27 @@ mod tests {
         }
         assert_eq!(discovery("version")["gitVersion"], KUBERNETES_VERSION);
         assert!(document("nope").is_none());
+    }
+
+    #[test]
+    fn schemas_are_the_definitions_without_descriptions() {
+        fn without_descriptions(value: &mut Value) {
+            match value {
+                Value::Object(fields) => {
+                    fields.retain(|name, field| name != "description" || !field.is_string());
+                    fields.values_mut().for_each(without_descriptions);
+                }
+                Value::Array(items) => items.iter_mut().for_each(without_descriptions),
+                _ => {}
+            }
+        }
+        let documents: Vec<&String> = index().keys().filter(|name| name.starts_with("openapi/v3/")).collect();
+        assert!(documents.len() > 20, "{documents:?}");
+        for name in documents {
+            let mut whole = (*value(name).unwrap()).clone();
+            without_descriptions(&mut whole["components"]["schemas"]);
+            let schemas = value(&name.replace("openapi/v3/", "schemas/")).unwrap_or_default();
+            assert_eq!(schemas["components"]["schemas"], whole["components"]["schemas"], "{name}");
+        }
     }
 }

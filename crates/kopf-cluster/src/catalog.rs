@@ -6,10 +6,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, OnceLock};
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::capture;
 use crate::crd::CustomVersion;
+use crate::go_form::{self, Structure};
 use crate::go_types;
 use crate::schema::Schema;
 use crate::webhooks::ConversionWebhook;
@@ -40,6 +42,8 @@ pub struct ResourceType {
     schema: OnceLock<Option<Schema>>,
     /// Found when the first object is written; None for custom resources.
     definition: OnceLock<Option<Definition>>,
+    /// Found when the first object is written; None for custom resources.
+    structure: OnceLock<Option<Structure>>,
 }
 
 /// What the OpenAPI document says about a built-in kind.
@@ -156,6 +160,14 @@ impl ResourceType {
                 Some(Definition { document, name, has_quantities: OnceLock::new() })
             })
             .as_ref()
+    }
+
+    /// The form in which a real server writes its objects, if it is built in.
+    pub fn structure(&self) -> Option<Structure> {
+        *self.structure.get_or_init(|| match self.origin {
+            Origin::BuiltIn => go_form::structure(&self.api_version, &self.kind),
+            Origin::Custom(_) => None,
+        })
     }
 
     /// What its objects look like, if it is known.
@@ -311,6 +323,7 @@ impl From<TypeFacts> for ResourceType {
             origin: facts.origin,
             schema: OnceLock::new(),
             definition: OnceLock::new(),
+            structure: OnceLock::new(),
         }
     }
 }
@@ -340,57 +353,84 @@ pub fn version_priority(version: &str) -> (u8, u64, u64) {
     parse().unwrap_or((0, 0, 0))
 }
 
+/// The part of the captured discovery that tells the resources. Nothing else of it is kept, since every
+/// process that has a cluster reads it.
+#[derive(Default, Deserialize)]
+struct Captured<'a> {
+    /// By group and version.
+    #[serde(borrow)]
+    resources: BTreeMap<&'a str, CapturedVersion<'a>>,
+}
+
+#[derive(Deserialize)]
+struct CapturedVersion<'a> {
+    #[serde(borrow)]
+    resources: Vec<CapturedResource<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CapturedResource<'a> {
+    /// With a slash, it is a part of another one.
+    name: &'a str,
+    kind: &'a str,
+    /// Of the kind of a part, if they are not those of the resource.
+    group: Option<&'a str>,
+    version: Option<&'a str>,
+    #[serde(default)]
+    singular_name: &'a str,
+    namespaced: bool,
+    #[serde(default)]
+    short_names: Vec<String>,
+    #[serde(default)]
+    categories: Vec<String>,
+    verbs: Vec<String>,
+}
+
 /// The built-in resources, from the captured discovery.
 fn read_captured() -> HashMap<String, Vec<Arc<ResourceType>>> {
     let mut types: HashMap<String, Vec<_>> = HashMap::new();
-    let Value::Object(versions) = capture::discovery("resources") else { return types };
-    for (group_version, list) in &versions {
+    let text = capture::document("discovery").unwrap_or_default();
+    // A test reads all of it.
+    let captured: Captured<'_> = serde_json::from_slice(&text).unwrap_or_default();
+    for (group_version, CapturedVersion { resources }) in captured.resources {
         let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
-        let resources: Vec<&Value> = list["resources"].as_array().into_iter().flatten().collect();
-        for resource in resources.iter().filter(|resource| !text(resource, "name").contains('/')) {
-            let plural = text(resource, "name");
-            let kind = text(resource, "kind");
-            let subresources = resources
-                .iter()
-                .filter_map(|part| {
-                    Some((text(part, "name").strip_prefix(&plural)?.strip_prefix('/')?.to_owned(), part))
-                })
-                .map(|(name, part)| {
-                    let own = part.get("version").is_some();
-                    Subresource {
-                        name,
-                        group: if own { text(part, "group") } else { group.to_owned() },
-                        version: if own { text(part, "version") } else { version.to_owned() },
-                        kind: text(part, "kind"),
-                        verbs: texts(part, "verbs"),
-                    }
-                })
-                .collect();
+        let (parts, whole): (Vec<_>, Vec<_>) = resources.into_iter().partition(|resource| resource.name.contains('/'));
+        for resource in whole {
+            let part_of_it = |part: &CapturedResource<'_>| {
+                let name = part.name.strip_prefix(resource.name)?.strip_prefix('/')?.to_owned();
+                let (group, version) = match part.version {
+                    Some(version) => (part.group.unwrap_or_default(), version),
+                    None => (group, version),
+                };
+                let verbs = part.verbs.clone();
+                Some(Subresource { name, group: group.into(), version: version.into(), kind: part.kind.into(), verbs })
+            };
             let facts = TypeFacts {
                 group: group.to_owned(),
                 version: version.to_owned(),
-                singular: text(resource, "singularName"),
-                list_kind: format!("{kind}List"),
-                namespaced: resource["namespaced"] == true,
-                short_names: texts(resource, "shortNames"),
-                categories: texts(resource, "categories"),
-                verbs: texts(resource, "verbs"),
+                plural: resource.name.to_owned(),
+                singular: resource.singular_name.to_owned(),
+                kind: resource.kind.to_owned(),
+                list_kind: format!("{}List", resource.kind),
+                namespaced: resource.namespaced,
+                subresources: parts.iter().filter_map(part_of_it).collect(),
+                short_names: resource.short_names,
+                categories: resource.categories,
+                verbs: resource.verbs,
                 origin: Origin::BuiltIn,
-                subresources,
-                kind,
-                plural: plural.clone(),
             };
-            types.entry(plural).or_default().push(Arc::new(facts.into()));
+            types.entry(resource.name.to_owned()).or_default().push(Arc::new(facts.into()));
         }
     }
     types
 }
 
-/// The definitions of the OpenAPI document of a version of a group.
+/// The definitions of the OpenAPI document of a version of a group, without descriptions.
 pub fn definitions(group: &str, version: &str) -> Option<Arc<Value>> {
     match group {
-        "" => capture::components(&format!("openapi/v3/api/{version}")),
-        group => capture::components(&format!("openapi/v3/apis/{group}/{version}")),
+        "" => capture::value(&format!("schemas/api/{version}")),
+        group => capture::value(&format!("schemas/apis/{group}/{version}")),
     }
 }
 
@@ -399,15 +439,6 @@ fn built_in_schema(group: &str, version: &str, kind: &str) -> Option<Schema> {
     let definitions: &Map<String, Value> = document["components"]["schemas"].as_object()?;
     let name = Schema::definition_of_kind(definitions, group, version, kind)?;
     Schema::of_definition(name, definitions).ok()
-}
-
-fn text(value: &Value, field: &str) -> String {
-    value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
-fn texts(value: &Value, field: &str) -> Vec<String> {
-    let items = value.get(field).and_then(Value::as_array).into_iter().flatten();
-    items.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 #[cfg(test)]

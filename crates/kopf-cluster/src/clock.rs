@@ -104,15 +104,19 @@ impl Randomness {
 
     /// A uid of a new object (version 4).
     pub fn uid(&mut self) -> String {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let (high, low) = (self.next(), self.next());
-        format!(
-            "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
-            high >> 32,
-            (high >> 16) & 0xffff,
-            high & 0xfff,
-            0x8000 | (low >> 48) & 0x3fff,
-            low & 0xffff_ffff_ffff
-        )
+        let high = high & 0xffff_ffff_ffff_0fff | 0x4000;
+        let low = low & 0x3fff_ffff_ffff_ffff | 0x8000_0000_0000_0000;
+        let number = (u128::from(high) << 64) | u128::from(low);
+        let mut uid = String::with_capacity(36);
+        for position in 0..32 {
+            if matches!(position, 8 | 12 | 16 | 20) {
+                uid.push('-');
+            }
+            uid.push(char::from(DIGITS[(number >> (124 - 4 * position)) as usize & 0xf]));
+        }
+        uid
     }
 
     /// The end of a generated name: no vowels and no look-alikes, so that no words come out.

@@ -8,6 +8,8 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use bytes::Bytes;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::capture;
@@ -15,15 +17,39 @@ use crate::capture;
 /// Structs nested deeper than this are left as they are.
 const DEPTH_LIMIT: usize = 100;
 
-/// Brings an object into the form in which it is stored. The metadata of the object itself is left
-/// alone: it has rules of its own.
-pub fn settle(api_version: &str, kind: &str, object: &mut Value) {
-    settle_as(Emptiness::Nothing, api_version, kind, object);
+/// What is known about the form of a kind.
+#[derive(Clone, Copy)]
+pub struct Structure {
+    all: &'static Structs,
+    fields: &'static [Field],
 }
 
-/// Brings an object into the form in which it is read: lists without items are still there.
-pub fn settle_read(api_version: &str, kind: &str, object: &mut Value) {
-    settle_as(Emptiness::Kept, api_version, kind, object);
+impl Structure {
+    /// Brings an object into the form in which it is stored. The metadata of the object itself is left
+    /// alone: it has rules of its own.
+    pub fn settle(self, object: &mut Value) {
+        self.settle_as(Emptiness::Nothing, object);
+    }
+
+    /// Brings an object into the form in which it is read: lists without items are still there.
+    pub fn settle_read(self, object: &mut Value) {
+        self.settle_as(Emptiness::Kept, object);
+    }
+
+    fn settle_as(self, emptiness: Emptiness, object: &mut Value) {
+        let Some(fields) = object.as_object_mut() else { return };
+        Form { all: self.all, emptiness, skips_metadata: true }.settle_fields(self.fields, fields, 0);
+        let comes_first = fields.keys().next().is_some_and(|first| first == "metadata");
+        if !comes_first && let Some(metadata) = fields.shift_remove("metadata") {
+            fields.shift_insert(0, "metadata".into(), metadata);
+        }
+    }
+}
+
+impl std::fmt::Debug for Structure {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_list().entries(self.fields.iter().map(|field| field.name)).finish()
+    }
 }
 
 /// What becomes of lists and mappings without items that are not omitted.
@@ -33,18 +59,9 @@ enum Emptiness {
     Nothing,
 }
 
-fn settle_as(emptiness: Emptiness, api_version: &str, kind: &str, object: &mut Value) {
-    let (Some(fields), Some(structs)) = (object.as_object_mut(), structs(api_version, kind)) else { return };
-    Form { all: structs.0, emptiness, skips_metadata: true }.settle_fields(structs.1, fields, 0);
-    let comes_first = fields.keys().next().is_some_and(|first| first == "metadata");
-    if !comes_first && let Some(metadata) = fields.shift_remove("metadata") {
-        fields.shift_insert(0, "metadata".into(), metadata);
-    }
-}
-
 /// The object of a kind in which nothing is set, if the kind is known.
 pub fn empty(api_version: &str, kind: &str) -> Option<Map<String, Value>> {
-    let (all, fields) = structs(api_version, kind)?;
+    let Structure { all, fields } = structure(api_version, kind)?;
     let mut object = Map::new();
     Form { all, emptiness: Emptiness::Nothing, skips_metadata: false }.settle_fields(fields, &mut object, 0);
     Some(object)
@@ -67,7 +84,16 @@ struct Field {
     kind: &'static str,
 }
 
-fn structs(api_version: &str, kind: &str) -> Option<(&'static Structs, &'static [Field])> {
+impl Field {
+    /// Whether it is left out if nobody has set it, without a look at what it would be.
+    fn is_absent_when_empty(&self) -> bool {
+        let is_plain = matches!(self.kind.as_bytes().first(), Some(b's' | b'i' | b'd' | b'b' | b'[' | b'{'));
+        self.omit_empty && (self.pointer || is_plain || self.name == CREATION)
+    }
+}
+
+/// What is known about the form of a kind, if it is built in.
+pub fn structure(api_version: &str, kind: &str) -> Option<Structure> {
     static STRUCTS: OnceLock<(Structs, Kinds)> = OnceLock::new();
     let (all, kinds) = STRUCTS.get_or_init(|| {
         let all = read();
@@ -77,7 +103,7 @@ fn structs(api_version: &str, kind: &str) -> Option<(&'static Structs, &'static 
     let (group, version) = api_version.split_once('/').unwrap_or(("core", api_version));
     let group = group.split('.').next().unwrap_or_default();
     let known = kinds.get(kind)?.iter().find(|known| known.0 == group && known.1 == version)?;
-    Some((all, all.get(known.2)?))
+    Some(Structure { all, fields: all.get(known.2)? })
 }
 
 fn by_kind(all: &Structs) -> Kinds {
@@ -92,22 +118,24 @@ fn by_kind(all: &Structs) -> Kinds {
     kinds
 }
 
-/// The captured table; its notation is told by `scripts/capture_protobuf.py`.
+/// A row of the captured table; its notation is told by `scripts/capture_protobuf.py`.
+#[derive(Deserialize)]
+struct Row<'a>(#[expect(dead_code, reason = "only protobuf needs the number")] u32, &'a str, &'a str, &'a str);
+
+/// The captured table.
 fn read() -> Structs {
-    static TABLE: OnceLock<std::sync::Arc<Value>> = OnceLock::new();
-    let table = TABLE.get_or_init(|| capture::value("protobuf").unwrap_or_default());
-    let field = |field: &'static Value| {
-        let flags = field[2].as_str()?;
-        Some(Field {
-            name: field[1].as_str()?,
-            pointer: flags.contains('p'),
-            inline: flags.contains('i'),
-            omit_empty: flags.contains('o'),
-            kind: field[3].as_str()?,
-        })
+    static TEXT: OnceLock<Bytes> = OnceLock::new();
+    let text: &'static [u8] = TEXT.get_or_init(|| capture::document("protobuf").unwrap_or_default());
+    // A test reads all of it.
+    let table: HashMap<&'static str, Vec<Row<'static>>> = serde_json::from_slice(text).unwrap_or_default();
+    let field = |Row(_, name, flags, kind): Row<'static>| Field {
+        name,
+        pointer: flags.contains('p'),
+        inline: flags.contains('i'),
+        omit_empty: flags.contains('o'),
+        kind,
     };
-    let fields = |list: &'static Value| list.as_array().into_iter().flatten().filter_map(field).collect();
-    table.as_object().into_iter().flatten().map(|(name, list)| (name.as_str(), fields(list))).collect()
+    table.into_iter().map(|(name, rows)| (name, rows.into_iter().map(field).collect())).collect()
 }
 
 /// How objects are brought into their form.
@@ -133,8 +161,8 @@ impl Form<'_> {
             if depth == 0 && self.skips_metadata && field.name == "metadata" {
                 continue;
             }
-            match object.get_mut(field.name).filter(|value| !value.is_null()) {
-                Some(value) => {
+            match object.get_mut(field.name) {
+                Some(value) if !value.is_null() => {
                     self.settle_value(field.kind, value, depth);
                     if !field.pointer && is_empty(field.kind, value) {
                         match (field.omit_empty, field.kind.as_bytes().first(), self.emptiness) {
@@ -145,10 +173,11 @@ impl Form<'_> {
                         }
                     }
                 }
-                None => {
+                // Most fields of most structs: neither set nor shown.
+                None if field.is_absent_when_empty() => {}
+                _ => {
                     let zero = if field.pointer { Value::Null } else { self.zero(field.kind, depth) };
-                    let is_empty = field.pointer || field.name == CREATION || is_empty(field.kind, &zero);
-                    match field.omit_empty && is_empty {
+                    match field.is_absent_when_empty() || (field.omit_empty && is_empty(field.kind, &zero)) {
                         true => object.shift_remove(field.name),
                         false => object.insert(field.name.into(), zero),
                     };
@@ -223,7 +252,9 @@ mod tests {
     use super::*;
 
     fn settled(api_version: &str, kind: &str, mut object: Value) -> Value {
-        settle(api_version, kind, &mut object);
+        if let Some(structure) = structure(api_version, kind) {
+            structure.settle(&mut object);
+        }
         object
     }
 

@@ -5,16 +5,73 @@
 
 use serde_json::{Map, Value};
 
-use crate::catalog::ResourceType;
+use crate::catalog::{Definition, ResourceType};
 use crate::quantity::{PATTERN_PROBLEM, Quantity};
-use crate::schema::go_quote;
+use crate::schema::{Additional, NodeId, Schema, ValueType, go_quote};
 
 /// What cannot be decoded, if anything: `json: cannot unmarshal string into Go struct field …`.
 pub fn misfit(resource: &ResourceType, object: &Value) -> Option<String> {
+    if resource.schema().is_some_and(|schema| surely_fits(schema, schema.root_id(), object)) {
+        return None;
+    }
+    misfit_by_definition(resource, object)
+}
+
+fn misfit_by_definition(resource: &ResourceType, object: &Value) -> Option<String> {
     let definition = resource.definition()?;
     let known = definition.all()?;
     Walk { known }.fields(&definition.name, known.get(&definition.name)?, None, object)
 }
+
+/// Whether everything in a value is of the right type, by a quick look at the compiled schema. Only what does not
+/// seem so is looked at again, for the message: whatever fits here, has none.
+fn surely_fits(schema: &Schema, id: NodeId, value: &Value) -> bool {
+    let node = schema.node(id);
+    if value.is_null() {
+        return true;
+    }
+    if let Some(definition) = node.definition.as_deref().filter(|_| node.properties.is_empty()) {
+        let short = definition.rsplit('.').next().unwrap_or_default();
+        return match short {
+            "Quantity" => matches!(value, Value::String(_) | Value::Number(_)) && Quantity::of(value).is_some(),
+            "Time" => misread_time(short, value).is_none(),
+            "MicroTime" => value.is_string() && misread_time(short, value).is_none(),
+            other => ANYTHING.contains(&other),
+        };
+    }
+    match (node.value_type, value) {
+        (Some(ValueType::Object), Value::Object(fields)) => fields.iter().all(|(name, field)| {
+            match (node.properties.get(name), node.additional) {
+                (Some(property), _) => surely_fits(schema, *property, field),
+                (None, Additional::Values(values)) => surely_fits(schema, values, field),
+                // Nothing is said about it.
+                (None, _) => true,
+            }
+        }),
+        (Some(ValueType::Array), Value::Array(items)) => {
+            node.items.is_some_and(|below| items.iter().all(|item| surely_fits(schema, below, item)))
+        }
+        (Some(ValueType::Integer), Value::Number(number)) => {
+            let is_small = node.format.as_deref() == Some("int32");
+            number.as_i64().is_some_and(|number| !is_small || i32::try_from(number).is_ok())
+        }
+        (Some(ValueType::String), Value::String(_))
+        | (Some(ValueType::Boolean), Value::Bool(_))
+        | (Some(ValueType::Number), Value::Number(_)) => true,
+        _ => false,
+    }
+}
+
+/// Types that any value can be read as.
+const ANYTHING: [&str; 7] = [
+    "IntOrString",
+    "RawExtension",
+    "FieldsV1",
+    "JSON",
+    "JSONSchemaPropsOrArray",
+    "JSONSchemaPropsOrBool",
+    "JSONSchemaPropsOrStringArray",
+];
 
 /// The same for a scale, which is only a part of others.
 pub fn misfit_of_scale(scale: &Value) -> Option<String> {
@@ -34,10 +91,33 @@ pub fn metadata_misfit(object: &Value) -> Option<String> {
 
 /// Writes all quantities of an object in their one form: `1024Ki` becomes `1Mi`.
 pub fn settle_quantities(resource: &ResourceType, object: &mut Value) {
-    let Some(definition) = resource.definition().filter(|definition| definition.has_quantities()) else { return };
-    let Some(known) = definition.all() else { return };
-    if let Some(schema) = known.get(&definition.name) {
-        Walk { known }.settle(schema, object);
+    let has_some = resource.definition().is_some_and(Definition::has_quantities);
+    if let Some(schema) = resource.schema().filter(|_| has_some) {
+        settle(schema, schema.root_id(), object);
+    }
+}
+
+fn settle(schema: &Schema, id: NodeId, value: &mut Value) {
+    let node = schema.node(id);
+    match value {
+        Value::String(_) | Value::Number(_) if node.definition.as_deref().is_some_and(is_quantity) => {
+            if let Some(quantity) = Quantity::of(value) {
+                *value = Value::String(quantity.to_string());
+            }
+        }
+        Value::Array(items) => {
+            if let Some(below) = node.items {
+                items.iter_mut().for_each(|item| settle(schema, below, item));
+            }
+        }
+        Value::Object(fields) => {
+            for (name, field) in fields.iter_mut() {
+                if let Some(below) = schema.field(node, name) {
+                    settle(schema, below, field);
+                }
+            }
+        }
+        _ => {}
     }
 }
 
@@ -139,43 +219,12 @@ impl Walk<'_> {
             },
             "MicroTime" if !value.is_string() => Some(message(value, place, "string")),
             "Time" | "MicroTime" => misread_time(short, value),
-            "IntOrString"
-            | "RawExtension"
-            | "FieldsV1"
-            | "JSON"
-            | "JSONSchemaPropsOrArray"
-            | "JSONSchemaPropsOrBool"
-            | "JSONSchemaPropsOrStringArray" => None,
+            short if ANYTHING.contains(&short) => None,
             _ if schema.get("properties").is_some() => match value {
                 Value::Object(_) => self.fields(name, schema, Some(place), value),
                 _ => Some(message(value, place, &go_name(name))),
             },
             _ => self.value(schema, place, value),
-        }
-    }
-
-    fn settle(&self, schema: &Value, value: &mut Value) {
-        if let Some(name) = reference(schema) {
-            if is_quantity(name) {
-                if let Some(quantity) = Quantity::of(value) {
-                    *value = Value::String(quantity.to_string());
-                }
-            } else if let Some(schema) = self.known.get(name) {
-                self.settle(schema, value);
-            }
-            return;
-        }
-        match value {
-            Value::Array(items) => items.iter_mut().for_each(|item| self.settle(&schema["items"], item)),
-            Value::Object(fields) => {
-                for (name, field) in fields.iter_mut() {
-                    let below = schema["properties"].get(name).or_else(|| schema.get("additionalProperties"));
-                    if let Some(below) = below {
-                        self.settle(below, field);
-                    }
-                }
-            }
-            _ => {}
         }
     }
 
@@ -313,5 +362,47 @@ mod tests {
             let expected = expected.map(|expected| format!("json: cannot unmarshal {expected}"));
             assert_eq!(found, expected, "{object}");
         }
+    }
+
+    #[test]
+    fn what_fits_at_a_quick_look_fits() {
+        let odd = [
+            json!(null),
+            json!(true),
+            json!(7),
+            json!(7_000_000_000_i64),
+            json!(7.5),
+            json!("x"),
+            json!("1Gi"),
+            json!("2026-01-31T23:59:59Z"),
+            json!([]),
+            json!([7]),
+            json!(["x"]),
+            json!([{"name": "x", "value": 7}]),
+            json!({}),
+            json!({"a": 7}),
+            json!({"a": "x"}),
+            json!({"metadata": {"name": "x", "creationTimestamp": "x"}}),
+        ];
+        let (mut fitting, mut others) = (0, 0);
+        for resource in Catalog::built_in().all() {
+            let schema = resource.schema().unwrap();
+            let mut check = |object: Value| match surely_fits(schema, schema.root_id(), &object) {
+                true => {
+                    assert_eq!(misfit_by_definition(resource, &object), None, "{} {object}", resource.qualified());
+                    fitting += 1;
+                }
+                false => others += 1,
+            };
+            for (name, id) in &schema.node(schema.root_id()).properties {
+                for value in &odd {
+                    check(json!({name: value}));
+                    for below in schema.node(*id).properties.keys() {
+                        check(json!({name: {below: value}}));
+                    }
+                }
+            }
+        }
+        assert!(fitting > 1000 && others > 1000, "{fitting} {others}");
     }
 }

@@ -28,7 +28,7 @@ use crate::rules;
 use crate::schema::FieldError;
 use crate::state::{CRDS, State};
 use crate::status::Refusal;
-use crate::store::{Place, Stored};
+use crate::store::{Event, Place, Stored};
 use crate::verbs::{Propagation, write_if_unchanged};
 use crate::workloads;
 
@@ -158,12 +158,17 @@ pub fn after_create(state: &Arc<State>, resource: &Arc<ResourceType>, stored: &S
     if resource.is("", "namespaces") {
         namespaces::furnish(state, &stored.place.name);
     }
-    after_update(state, resource, stored);
+    if resource.is(CRDS.0, CRDS.1) || stored.deleting || stored.owners().next().is_some() {
+        look_after(state, resource, &decode(resource, stored));
+    }
 }
 
-/// What they do after an object was changed: nothing about most objects.
-pub fn after_update(state: &Arc<State>, resource: &Arc<ResourceType>, stored: &Stored) {
-    if resource.is(CRDS.0, CRDS.1) || stored.deleting || stored.owners().next().is_some() {
+/// What they do after an object was changed: nothing about most objects. Those that keep their owners were looked
+/// after when they got them, and are again when these go.
+pub fn after_update(state: &Arc<State>, resource: &Arc<ResourceType>, event: &Event) {
+    let stored = &event.object;
+    let has_same_owners = event.previous.as_ref().is_some_and(|previous| previous.owners().eq(stored.owners()));
+    if resource.is(CRDS.0, CRDS.1) || stored.deleting || !has_same_owners {
         look_after(state, resource, &decode(resource, stored));
     }
 }

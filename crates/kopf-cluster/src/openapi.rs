@@ -3,12 +3,13 @@
 //! kubectl reads them for `explain` and for checking manifests before they are sent.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use http::header;
 use serde_json::{Map, Value, json};
 
 use crate::capture;
-use crate::catalog::{Catalog, ResourceType, definitions};
+use crate::catalog::{Catalog, ResourceType};
 use crate::render::to_bytes;
 use crate::request::Answer;
 
@@ -114,7 +115,7 @@ fn schema_of(resource: &ResourceType, references: &str) -> Value {
     if !schema.is_object() {
         schema = json!({"type": "object"});
     }
-    let known = definitions("", "v1");
+    let known = described_definitions();
     let meta =
         known.as_ref().map(|document| &document["components"]["schemas"]["io.k8s.api.core.v1.ConfigMap"]["properties"]);
     let described = |field: &str| meta.map(|meta| meta[field].clone()).unwrap_or_default();
@@ -188,9 +189,14 @@ fn paths_of(resource: &ResourceType, name: &str) -> Map<String, Value> {
     paths
 }
 
+/// The definitions of the core group, with descriptions.
+fn described_definitions() -> Option<Arc<Value>> {
+    capture::value("openapi/v3/api/v1")
+}
+
 /// The shared definitions that the others refer to.
 fn copy_meta_definitions(schemas: &mut Map<String, Value>) {
-    let Some(document) = definitions("", "v1") else { return };
+    let Some(document) = described_definitions() else { return };
     for name in ["ObjectMeta", "ListMeta", "OwnerReference", "ManagedFieldsEntry", "FieldsV1", "Time", "Patch"] {
         let name = format!("io.k8s.apimachinery.pkg.apis.meta.v1.{name}");
         if let Some(schema) = document["components"]["schemas"].get(&name) {

@@ -10,7 +10,6 @@ use serde_json::{Map, Value, json};
 use crate::catalog::ResourceType;
 use crate::convert;
 use crate::form::{Form, RowObject};
-use crate::go_form;
 use crate::kinds;
 use crate::store::Stored;
 use crate::table;
@@ -105,7 +104,7 @@ impl Renderer<'_> {
             object["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         if self.resource.custom().is_none() {
-            go_form::settle(self.resource.api_version(), &self.resource.kind, &mut object);
+            settle(self.resource, &mut object);
             kinds::prepare_bookmark(self.resource, &mut object);
         }
         let object = match self.form {
@@ -148,7 +147,7 @@ impl Renderer<'_> {
                 () if convert::is_needed(self.resource) => {
                     let mut value = stored.decode();
                     convert::from_storage(self.resource, &mut value);
-                    go_form::settle(self.resource.api_version(), &self.resource.kind, &mut value);
+                    settle(self.resource, &mut value);
                     text.extend(to_bytes(&value));
                 }
                 () => text.extend_from_slice(&stored.raw),
@@ -186,13 +185,20 @@ pub fn decode(resource: &ResourceType, stored: &Stored) -> Value {
     let mut value = stored.decode();
     convert::from_storage(resource, &mut value);
     if convert::is_needed(resource) {
-        go_form::settle(resource.api_version(), &resource.kind, &mut value);
+        settle(resource, &mut value);
     }
     put_type(&mut value, resource);
     if let Some(version) = stored.api_version().filter(|_| resource.conversion().is_some()) {
         value["apiVersion"] = json!(version);
     }
     value
+}
+
+/// Brings an object of a built-in kind into the form of its version.
+fn settle(resource: &ResourceType, value: &mut Value) {
+    if let Some(structure) = resource.structure() {
+        structure.settle(value);
+    }
 }
 
 /// Puts `kind` and `apiVersion` in front of an object.

@@ -135,6 +135,8 @@ impl State {
 
     /// Makes a change; what is derived from objects, such as the catalog, follows before anybody sees it.
     pub fn apply(&self, resource: &ResourceType, write: Write) -> Result<Arc<Event>, StoreError> {
+        // The text is made before the lock is taken: others can write in the meantime.
+        let write = write.drafted();
         let mut store = self.store();
         let event = store.prepare(&resource.storage, write)?;
         let event = match &mut *self.keeping.lock().unwrap_or_else(PoisonError::into_inner) {

@@ -4,53 +4,40 @@
 //! [`Write`], the store gives it the next version and remembers the [`Event`]. Watches read the
 //! history by their position in it, so that a slow watch costs no memory: it only gets too old.
 
-use std::cell::RefCell;
-use std::cmp::Ordering;
+mod place;
+mod stored;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::sync::watch;
 
-/// Where an object is stored. The order is that of the keys `namespace/name` of a real store.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
-    /// Empty for cluster-scoped objects.
-    pub namespace: Arc<str>,
-    pub name: Arc<str>,
-}
-
-/// How the text of an object begins that tells its version.
-const API_VERSION: &[u8] = b"{\"apiVersion\":\"";
-
-/// One version of an object. It never changes; readers share it.
-#[derive(Debug)]
-pub struct Stored {
-    pub place: Place,
-    /// The global version at which it was written.
-    pub version: u64,
-    /// Whether it is marked as deleted.
-    pub deleting: bool,
-    /// The uids of its owners, for garbage collection.
-    owners: Box<[Box<str>]>,
-    /// For label selectors, so that they need not decode the object.
-    labels: Box<[(Box<str>, Box<str>)]>,
-    /// The object as JSON without `kind`, and without `apiVersion` for built-in kinds.
-    pub raw: Bytes,
-}
+pub use place::Place;
+pub use stored::{Draft, Stored};
 
 /// A change to be made.
 #[derive(Debug)]
-pub enum Write {
+pub enum Write<T = Value> {
     /// A new object.
-    Create { place: Place, value: Value },
+    Create { place: Place, value: T },
     /// A new state of an object that is expected to be at a version.
-    Update { place: Place, value: Value, expected: u64 },
+    Update { place: Place, value: T, expected: u64 },
     /// The end of an object, with its last state; expected to be at a version.
-    Delete { place: Place, value: Value, expected: u64 },
+    Delete { place: Place, value: T, expected: u64 },
+}
+
+impl Write {
+    /// The same change, written down as far as it can be before the store gives it a version.
+    pub fn drafted(self) -> Write<Draft> {
+        match self {
+            Self::Create { place, value } => Write::Create { place, value: Draft::of(value) },
+            Self::Update { place, value, expected } => Write::Update { place, value: Draft::of(value), expected },
+            Self::Delete { place, value, expected } => Write::Delete { place, value: Draft::of(value), expected },
+        }
+    }
 }
 
 /// What has happened to an object.
@@ -169,7 +156,7 @@ impl Store {
     }
 
     /// Prepares a change: gives it the next version. Nothing is changed yet.
-    pub fn prepare(&mut self, resource: &Arc<str>, write: Write) -> Result<Event, StoreError> {
+    pub fn prepare(&mut self, resource: &Arc<str>, write: Write<Draft>) -> Result<Event, StoreError> {
         let version = self.version + 1;
         let shelf = self.shelf(resource);
         Ok(match write {
@@ -177,17 +164,17 @@ impl Store {
                 if shelf.objects.contains_key(&place) {
                     return Err(StoreError::Exists);
                 }
-                let object = Arc::new(Stored::new(place, version, value));
+                let object = Arc::new(value.at(place, version));
                 Event { change: Change::Added, object, previous: None }
             }
             Write::Update { place, value, expected } => {
                 let previous = shelf.expect(&place, expected)?;
-                let object = Arc::new(Stored::new(place, version, value));
+                let object = Arc::new(value.at(place, version));
                 Event { change: Change::Modified, object, previous: Some(previous) }
             }
             Write::Delete { place, value, expected } => {
                 let previous = shelf.expect(&place, expected)?;
-                let object = Arc::new(Stored::new(place, version, value));
+                let object = Arc::new(value.at(place, version));
                 Event { change: Change::Deleted, object, previous: Some(previous) }
             }
         })
@@ -283,7 +270,7 @@ impl Store {
 
     fn index_owners(&mut self, resource: &Arc<str>, event: &Event) {
         let entry = (Arc::clone(resource), event.object.place.clone());
-        for owner in event.previous.iter().flat_map(|previous| &previous.owners) {
+        for owner in event.previous.iter().flat_map(|previous| previous.owners()) {
             if let Some(dependents) = self.dependents.get_mut(owner) {
                 dependents.remove(&entry);
                 if dependents.is_empty() {
@@ -292,8 +279,8 @@ impl Store {
             }
         }
         if event.change != Change::Deleted {
-            for owner in &event.object.owners {
-                self.dependents.entry(owner.clone()).or_default().insert(entry.clone());
+            for owner in event.object.owners() {
+                self.dependents.entry(owner.into()).or_default().insert(entry.clone());
             }
         }
     }
@@ -352,141 +339,6 @@ impl Shelf {
     }
 }
 
-/// The text of an object, in just as many bytes as it needs.
-fn text_of(value: &Value) -> Bytes {
-    thread_local! {
-        static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    }
-    /// More is not kept for the next object.
-    const KEPT: usize = 64 * 1024;
-    BUFFER.with_borrow_mut(|buffer| {
-        buffer.clear();
-        let raw = match serde_json::to_writer(&mut *buffer, value) {
-            Ok(()) => Bytes::copy_from_slice(buffer),
-            // A JSON value can always be written; the empty object stands for what cannot happen.
-            Err(_) => Bytes::from_static(b"{\"metadata\":{}}"),
-        };
-        buffer.shrink_to(KEPT);
-        raw
-    })
-}
-
-impl Stored {
-    fn new(place: Place, version: u64, mut value: Value) -> Self {
-        let mut labels = Vec::new();
-        let mut owners = Vec::new();
-        let mut deleting = false;
-        if let Value::Object(fields) = &mut value {
-            fields.shift_remove("kind");
-            // In which version it is stored is told first, where it is found without decoding.
-            if let Some(api_version) = fields.shift_remove("apiVersion") {
-                fields.shift_insert(0, "apiVersion".into(), api_version);
-            }
-            let metadata = fields.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
-            if let Value::Object(metadata) = metadata {
-                metadata.insert("resourceVersion".into(), Value::String(version.to_string()));
-                deleting = metadata.contains_key("deletionTimestamp");
-                let found = metadata.get("labels").and_then(Value::as_object).into_iter().flatten();
-                labels.extend(found.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into()))));
-                let found = metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
-                owners.extend(found.filter_map(|owner| Some(owner.get("uid")?.as_str()?.into())));
-            }
-        }
-        let raw = text_of(&value);
-        Self { place, version, deleting, owners: owners.into_boxed_slice(), labels: labels.into_boxed_slice(), raw }
-    }
-
-    /// An object as it was written before.
-    fn read(place: Place, version: u64, raw: Bytes) -> Self {
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct Indexed {
-            metadata: Metadata,
-        }
-        #[derive(Default, Deserialize)]
-        #[serde(default, rename_all = "camelCase")]
-        struct Metadata {
-            labels: BTreeMap<Box<str>, Box<str>>,
-            owner_references: Vec<Owner>,
-            deletion_timestamp: Option<serde::de::IgnoredAny>,
-        }
-        #[derive(Deserialize)]
-        struct Owner {
-            uid: Box<str>,
-        }
-        // It was checked by its schema before it was written, and by its checksum since.
-        let Indexed { metadata } = serde_json::from_slice(&raw).unwrap_or_default();
-        let owners = metadata.owner_references.into_iter().map(|owner| owner.uid).collect();
-        Self {
-            place,
-            version,
-            deleting: metadata.deletion_timestamp.is_some(),
-            owners,
-            labels: metadata.labels.into_iter().collect(),
-            raw,
-        }
-    }
-
-    /// The uids of the owners of the object.
-    pub fn owners(&self) -> impl Iterator<Item = &str> {
-        self.owners.iter().map(|uid| &**uid)
-    }
-
-    /// A label of the object.
-    pub fn label(&self, key: &str) -> Option<&str> {
-        self.labels.iter().find(|(name, _)| &**name == key).map(|(_, value)| &**value)
-    }
-
-    /// The same object with other content: in another version of its resource.
-    pub fn with_value(&self, value: Value) -> Self {
-        Self::new(self.place.clone(), self.version, value)
-    }
-
-    /// The version in which it is stored; built-in kinds do not tell.
-    pub fn api_version(&self) -> Option<&str> {
-        let rest = self.raw.strip_prefix(API_VERSION)?;
-        let end = rest.iter().position(|byte| *byte == b'"')?;
-        std::str::from_utf8(&rest[..end]).ok()
-    }
-
-    /// The text of all its fields but `apiVersion`, and of the end of the object.
-    pub fn fields_text(&self) -> &[u8] {
-        match self.api_version() {
-            // After the closing quote comes a comma, since there is always some metadata.
-            Some(version) => self.raw.get(API_VERSION.len() + version.len() + 2..).unwrap_or(b"}"),
-            None => self.raw.get(1..).unwrap_or(b"}"),
-        }
-    }
-
-    /// The object as data, still without `kind`.
-    pub fn decode(&self) -> Value {
-        serde_json::from_slice(&self.raw).unwrap_or_default()
-    }
-}
-
-impl Place {
-    pub fn new(namespace: &str, name: &str) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
-    }
-}
-
-impl Ord for Place {
-    fn cmp(&self, other: &Self) -> Ordering {
-        if self.namespace == other.namespace {
-            return self.name.cmp(&other.name);
-        }
-        // The slash after the namespace counts, too: "a-b/x" comes before "a/x".
-        let key = |place: &'_ Self| place.namespace.bytes().chain([b'/']).collect::<Vec<u8>>();
-        key(self).cmp(&key(other))
-    }
-}
-
-impl PartialOrd for Place {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
 /// Where a listing starts: after a place, or at the beginning of a namespace, or of everything.
 fn start_of(namespace: Option<&str>, after: Option<&Place>) -> Bound<Place> {
     match (after, namespace) {
@@ -504,7 +356,7 @@ mod tests {
 
     impl Store {
         fn apply(&mut self, resource: &Arc<str>, write: Write) -> Result<Arc<Event>, StoreError> {
-            let event = self.prepare(resource, write)?;
+            let event = self.prepare(resource, write.drafted())?;
             Ok(self.commit(resource, event))
         }
     }

@@ -88,6 +88,7 @@ pub fn from_yaml(body: &[u8]) -> Result<Value, String> {
 pub fn check_type(resource: &ResourceType, value: &mut Value, raw: &[u8]) -> Result<(), Refusal> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (kind, api_version) = (text("kind"), text("apiVersion"));
+    let is_typed = kind == resource.kind && api_version == resource.api_version();
     if resource.custom().is_some() {
         if kind.is_empty() {
             let shown = String::from_utf8_lossy(raw);
@@ -124,7 +125,9 @@ pub fn check_type(resource: &ResourceType, value: &mut Value, raw: &[u8]) -> Res
                 resource.kind, resource.version, resource.kind
             )));
         }
-        crate::render::put_type(value, resource);
+        if !is_typed {
+            crate::render::put_type(value, resource);
+        }
     }
     Ok(())
 }

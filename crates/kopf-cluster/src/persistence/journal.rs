@@ -279,7 +279,7 @@ mod tests {
         let things: Arc<str> = "things".into();
         let mut write = |journal: &mut Journal, name: &str| {
             let write = StoreWrite::Create { place: Place::new("", name), value: json!({"metadata": {}}) };
-            let event = store.prepare(&things, write).unwrap();
+            let event = store.prepare(&things, write.drafted()).unwrap();
             journal.append(&things, &event).map(|()| store.commit(&things, event).object.version)
         };
         assert_eq!(write(&mut journal, "a").unwrap(), 2);

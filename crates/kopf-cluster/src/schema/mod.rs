@@ -66,6 +66,16 @@ pub enum SchemaError {
     TooDeep,
 }
 
+/// Whether there is any null in a value.
+fn has_nulls(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.iter().any(has_nulls),
+        Value::Object(fields) => fields.values().any(has_nulls),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
 impl Schema {
     /// The schema of a custom resource: the `openAPIV3Schema` of a version of a CRD.
     ///
@@ -117,7 +127,9 @@ impl Schema {
     /// Returns the paths of the removed fields, as [`Schema::unknown_fields`] does.
     pub fn prune(&self, value: &mut Value) -> Vec<String> {
         let unknown = prune::prune(self, value);
-        defaulting::drop_nulls(self, value);
+        if has_nulls(value) {
+            defaulting::drop_nulls(self, value);
+        }
         unknown
     }
 

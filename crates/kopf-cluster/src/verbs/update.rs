@@ -105,7 +105,7 @@ pub fn write_admitted(
         convert::to_storage(resource, &mut value);
         match state.apply(resource, Write::Update { place: place.clone(), value, expected: stored.version }) {
             Ok(event) => {
-                kinds::after_update(state, resource, &event.object);
+                kinds::after_update(state, resource, &event);
                 return Ok(Written::new(&event.object, shown));
             }
             Err(StoreError::Conflict { .. }) => {}

@@ -134,7 +134,7 @@ fn try_apply(write: &Write<'_>, live: Option<&Value>, config: &Value, force: boo
     }
     owners.retain(|_, owned| !owned.fields.is_empty());
     renew_last_applied(write, config, &mut applied);
-    owners::write(&mut applied, &owners);
+    owners::write(&mut applied, owners);
     Ok(applied)
 }
 

@@ -1,6 +1,7 @@
 //! What changed between two states of an object, field by field.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use serde_json::Value;
 
@@ -76,24 +77,54 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn visit(&self, place: Place, old: Option<&Value>, new: Option<&Value>, found: &mut Found) {
+        if let (None, Some(new)) = (old, new) {
+            return found.added.add(self.added(place, new));
+        }
         let atom = self.shape.atom(place);
         let (old_sort, new_sort) = (atom.sort_of(old), atom.sort_of(new));
         let is_leaf = match (old, new) {
             (_, None) => self.visit_as(old_sort, &atom, place, old, new, found),
-            (None, _) => self.visit_as(new_sort, &atom, place, old, new, found),
             _ if old_sort == new_sort => self.visit_as(new_sort, &atom, place, old, new, found),
             _ => {
                 self.visit_as(old_sort, &atom, place, old, new, found);
                 self.visit_as(new_sort, &atom, place, old, new, found)
             }
         };
-        if !is_leaf {
-            match (old, new) {
-                (None, _) => found.added.is_member = true,
-                (_, None) => found.removed.is_member = true,
-                _ => {}
+        if !is_leaf && new.is_none() {
+            found.removed.is_member = true;
+        }
+    }
+
+    /// All of a value that was not there before. Most of what is created is seen here.
+    fn added(&self, place: Place, new: &Value) -> Branch {
+        let atom = self.shape.atom(place);
+        let below = match (atom.sort_of(Some(new)), new) {
+            (Some(Sort::Map), Value::Object(fields)) if atom.map != Some(true) => {
+                FieldSet::of_branches(fields.iter().map(|(name, field)| {
+                    (PathElement::Field(name.clone()), self.added(self.shape.field(place, name).0, field))
+                }))
+            }
+            (Some(Sort::List), Value::Array(items)) => match &atom.list {
+                None | Some(List::Atomic) => FieldSet::default(),
+                Some(list) => self.added_items(place, list, items),
+            },
+            _ => FieldSet::default(),
+        };
+        Branch { is_member: true, below }
+    }
+
+    fn added_items(&self, place: Place, list: &List<'_>, items: &[Value]) -> FieldSet {
+        let items_place = self.shape.item(place);
+        let mut branches: BTreeMap<PathElement, Branch> = BTreeMap::new();
+        for item in items {
+            let Ok(element) = self.shape.element(place, list, item) else { continue };
+            match branches.entry(element) {
+                Entry::Vacant(entry) => drop(entry.insert(self.added(items_place, item))),
+                // Nobody can tell which one of several is meant below.
+                Entry::Occupied(mut entry) => entry.get_mut().below = FieldSet::default(),
             }
         }
+        FieldSet::of_branches(branches)
     }
 
     /// Compares as one sort of values; whether it was a leaf, compared as a whole.

@@ -31,7 +31,8 @@ impl Branch {
         !self.is_member && self.below.is_empty()
     }
 
-    fn add(&mut self, other: Self) {
+    /// Adds everything of another branch.
+    pub fn add(&mut self, other: Self) {
         self.is_member |= other.is_member;
         self.below.add(other.below);
     }

@@ -105,7 +105,7 @@ pub fn record_write(write: &Write<'_>, old: Option<&Value>, new: &mut Value) {
     }
     record_in(write, old, new, Operation::Update, write.manager, &mut owners);
     owners::limit(&mut owners);
-    owners::write(new, &owners);
+    owners::write(new, owners);
 }
 
 /// Whether an object is one of another version, too.
@@ -126,8 +126,7 @@ pub fn keep_times_of_no_change(old: &Value, new: &mut Value) {
     if !is_same_but_for_times(old, new) {
         return;
     }
-    let managed_fields = old.pointer("/metadata/managedFields");
-    if let (Some(old), Some(new)) = (managed_fields, new.pointer_mut("/metadata/managedFields")) {
+    if let (Some(old), Some(new)) = (managed_fields(old), new.pointer_mut("/metadata/managedFields")) {
         *new = old.clone();
     }
 }
@@ -165,18 +164,18 @@ fn is_same_but(
 
 /// The entries that a write starts from: those that it brings, or those of the stored object.
 fn owners_before(write: &Write<'_>, old: Option<&Value>, new: &Value) -> Owners {
-    let stored = || owners::read(old.and_then(|old| old.pointer("/metadata/managedFields"))).unwrap_or_default();
+    let stored = || owners::read(old.and_then(managed_fields)).unwrap_or_default();
     if !write.subresource.is_empty() {
         return stored();
     }
-    let brought = new.pointer("/metadata/managedFields").filter(|brought| !brought.is_null());
+    let brought = managed_fields(new).filter(|brought| !brought.is_null());
     // An empty list of a custom resource is dropped on decoding, before anybody sees it.
-    let is_custom = write
-        .versions
-        .schema(write.api_version)
-        .is_none_or(|schema| schema.node(schema.root_id()).definition.is_none());
+    let is_custom = || {
+        let schema = write.versions.schema(write.api_version);
+        schema.is_none_or(|schema| schema.node(schema.root_id()).definition.is_none())
+    };
     let is_reset = match brought.and_then(Value::as_array).map(Vec::as_slice) {
-        Some([]) => !is_custom,
+        Some([]) => !is_custom(),
         Some([only]) => only.as_object().is_some_and(|entry| entry.is_empty()),
         _ => false,
     };
@@ -290,6 +289,10 @@ fn changes_in(versions: &dyn Versions, api_version: &str, old: &Value, new: &Val
     let schema = versions.schema(api_version)?;
     let (old, new) = (versions.convert(old, api_version)?, versions.convert(new, api_version)?);
     Some(compare(&Shape::new(&schema), &old, &new))
+}
+
+fn managed_fields(object: &Value) -> Option<&Value> {
+    object.get("metadata")?.get("managedFields")
 }
 
 fn strip_managed_fields(object: &mut Value) {

@@ -108,7 +108,7 @@ pub fn read(managed_fields: Option<&Value>) -> Result<Owners, String> {
 }
 
 /// Writes the entries of an object, in the order of the server; without any, the field vanishes.
-pub fn write(object: &mut Value, owners: &Owners) {
+pub fn write(object: &mut Value, owners: Owners) {
     let Some(object) = object.as_object_mut() else { return };
     let metadata = object.entry("metadata").or_insert_with(|| json!({}));
     let Some(metadata) = metadata.as_object_mut() else { return };
@@ -116,7 +116,7 @@ pub fn write(object: &mut Value, owners: &Owners) {
     if owners.is_empty() {
         return;
     }
-    let mut sorted: Vec<(&Owner, &Owned)> = owners.iter().collect();
+    let mut sorted: Vec<(Owner, Owned)> = owners.into_iter().collect();
     sorted.sort_by(|(left, left_owned), (right, right_owned)| {
         (left.operation, &left_owned.time, &left.manager, &left_owned.api_version, &left.subresource).cmp(&(
             right.operation,
@@ -127,19 +127,19 @@ pub fn write(object: &mut Value, owners: &Owners) {
         ))
     });
     let entries = sorted.into_iter().map(|(owner, owned)| {
-        let mut entry = Map::new();
+        let mut entry = Map::with_capacity(7);
         if !owner.manager.is_empty() {
-            entry.insert("manager".to_owned(), json!(owner.manager));
+            entry.insert("manager".to_owned(), Value::String(owner.manager));
         }
-        entry.insert("operation".to_owned(), json!(owner.operation.name()));
-        entry.insert("apiVersion".to_owned(), json!(owned.api_version));
-        if let Some(time) = &owned.time {
-            entry.insert("time".to_owned(), json!(time));
+        entry.insert("operation".to_owned(), Value::String(owner.operation.name().to_owned()));
+        entry.insert("apiVersion".to_owned(), Value::String(owned.api_version));
+        if let Some(time) = owned.time {
+            entry.insert("time".to_owned(), Value::String(time));
         }
-        entry.insert("fieldsType".to_owned(), json!("FieldsV1"));
+        entry.insert("fieldsType".to_owned(), Value::String("FieldsV1".to_owned()));
         entry.insert("fieldsV1".to_owned(), owned.fields.to_fields());
         if !owner.subresource.is_empty() {
-            entry.insert("subresource".to_owned(), json!(owner.subresource));
+            entry.insert("subresource".to_owned(), Value::String(owner.subresource));
         }
         Value::Object(entry)
     });
@@ -148,6 +148,9 @@ pub fn write(object: &mut Value, owners: &Owners) {
 
 /// Joins the oldest writers into one, if there are too many.
 pub fn limit(owners: &mut Owners) {
+    if owners.len() <= MAX_UPDATERS {
+        return;
+    }
     let mut updaters: Vec<Owner> =
         owners.keys().filter(|owner| owner.operation == Operation::Update).cloned().collect();
     let mut count = updaters.len();

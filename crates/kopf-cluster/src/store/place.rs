@@ -1,0 +1,35 @@
+//! Where objects are stored.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// Where an object is stored. The order is that of the keys `namespace/name` of a real store.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// Empty for cluster-scoped objects.
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+}
+
+impl Place {
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl Ord for Place {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if self.namespace == other.namespace {
+            return self.name.cmp(&other.name);
+        }
+        // The slash after the namespace counts, too: "a-b/x" comes before "a/x".
+        let key = |place: &'_ Self| place.namespace.bytes().chain([b'/']).collect::<Vec<u8>>();
+        key(self).cmp(&key(other))
+    }
+}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
