@@ -293,6 +293,9 @@ def __getattr__(name: str) -> Any:
     import importlib
     if name in _SUBMODULES:
         return importlib.import_module(f'kopf.{name}')
+    if name == '_native':
+        from kopf._loading import load_native
+        return load_native()
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'kopf' has no attribute {name!r}")

@@ -168,6 +168,10 @@ def command_line(arguments: Sequence[str], /) -> int:
 # Pure helpers of the engine, for storages and structures on this side.
 def storage_keys(prefix: str, key: str, v1: bool, /) -> list[str]: ...
 def diff(old: str, new: str, /) -> str: ...
+def shrink_essence(
+    essence: str, keys: Sequence[str], annotations: str, patched: str, /,
+) -> str:
+    """The text of an essence to be stored under the keys, beside the other annotations."""
 def self_signed(names: Sequence[str], /) -> tuple[str, str]:
     """A self-signed certificate for the names, and its key, both in PEM."""
 def describe_certificate(der: bytes, /) -> str:

@@ -74,6 +74,10 @@ extendedKeyUsage = serverAuth
 subjectKeyIdentifier = hash
 authorityKeyIdentifier = keyid
 subjectAltName = IP:127.0.0.1,IP:10.0.0.1,DNS:localhost,DNS:kubernetes.default.svc
+[client]
+basicConstraints = critical,CA:FALSE
+keyUsage = critical,digitalSignature
+extendedKeyUsage = clientAuth
 """
 
 
@@ -251,6 +255,7 @@ class ControlPlane:
             f'--tls-cert-file={pki / "server.crt"}',
             f'--tls-private-key-file={pki / "server.key"}',
             f'--token-auth-file={self.folder / "tokens.csv"}',
+            f'--client-ca-file={pki / "ca.crt"}',
             '--anonymous-auth=false',
             '--authorization-mode=RBAC',
             '--service-account-issuer=https://kubernetes.default.svc',
@@ -427,6 +432,17 @@ def parse_request(line: str) -> Request | None:
         code=(entry.get('responseStatus') or {}).get('code', 0),
         uri=entry['requestURI'],
     )
+
+
+def make_client_certificate(pki: pathlib.Path, subject: str, name: str) -> None:
+    """Make ``name.crt`` and ``name.key`` beside the authority which signs them."""
+    request = f'openssl req -newkey rsa:2048 -nodes -keyout {name}.key -out {name}.csr'
+    sign = f'openssl x509 -req -in {name}.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 1'
+    for command in (
+        [*request.split(), '-subj', subject, '-config', 'openssl.cnf'],
+        [*sign.split(), '-out', f'{name}.crt', '-extfile', 'openssl.cnf', '-extensions', 'client'],
+    ):
+        subprocess.run(command, cwd=pki, check=True, capture_output=True)
 
 
 def make_pki(folder: pathlib.Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from cluster_client import ApiError, wait_for
 from cluster_fixtures import ExampleObjects, Plane
+from controlplane import make_client_certificate, make_pki
 from operator_process import OperatorProcess
 
 StartOperator = Callable[..., OperatorProcess]
@@ -216,6 +217,46 @@ def check(**_):
     wait_for('a new address', lambda: webhooks.configured() not in (None, [], before))
     webhooks.wait_asked('check')
     examples.create('obj', metadata=metadata)
+    assert process.stop() == 0
+    assert webhooks.configured() == []
+
+
+def test_a_paused_operator_answers(
+    plane: Plane, namespace: str, webhooks: Webhooks, examples: ExampleObjects
+) -> None:
+    peerings = f'/apis/kopf.dev/v1/namespaces/{namespace}/kopfpeerings'
+    plane.client.create(
+        peerings,
+        {
+            'apiVersion': 'kopf.dev/v1',
+            'kind': 'KopfPeering',
+            'metadata': {'name': 'team'},
+            'status': {
+                'boss': {'priority': 100, 'lifetime': 600, 'lastseen': '2100-01-01T00:00:00Z'}
+            },
+        },
+    )
+    process = webhooks.start(
+        """
+@kopf.on.validate('kopfexamples', labels=LABELS)
+def check_it(spec, **_):
+    if spec.get('size', 0) > 5:
+        raise kopf.AdmissionError('Too big.', code=400)
+
+@kopf.on.create('kopfexamples')
+def create_fn(**_):
+    return 'created'
+""",
+        '--peering=team',
+    )
+    process.wait_log('Pausing operations in favour of')
+    webhooks.wait_asked('check_it')
+    metadata = {'labels': webhooks.labels}
+    assert refused(lambda: examples.create('bad', spec={'size': 6}, metadata=metadata))[0] == 400
+    examples.create('good', metadata=metadata)
+    assert process.count("Handler 'create_fn'") == 0
+    plane.client.patch(f'{peerings}/team', {'status': {'boss': None}})
+    examples.wait('good', lambda body: body['status']['create_fn'] == 'created')
     assert process.stop() == 0
     assert webhooks.configured() == []
 
@@ -490,6 +531,45 @@ def test_bad_requests(direct: Direct) -> None:
     assert response['allowed'] is False
     assert response['status'] == {'message': 'Bad.', 'code': 418}
     assert direct.process.is_running()
+
+
+def test_clients_are_known_by_their_certificates(
+    operator: StartOperator, tmp_path: pathlib.Path
+) -> None:
+    pki = tmp_path / 'pki'
+    make_pki(pki)
+    make_client_certificate(pki, '/O=system:masters/CN=apiserver', 'client')
+    process = operator(
+        f"""
+import json, kopf
+
+@kopf.on.startup()
+def configure(settings, **_):
+    settings.admission.server = kopf.WebhookServer(
+        cadump={str(tmp_path / 'ca.pem')!r}, verify_cafile={str(pki / 'ca.crt')!r})
+
+@kopf.on.validate('kopfexamples')
+def check(sslpeer, headers, warnings, **_):
+    warnings.append(json.dumps([sslpeer, headers]))
+""",
+        '--debug',
+    )
+    direct = Direct(process, tmp_path)
+
+    def seen() -> tuple[dict[str, Any], dict[str, str]]:
+        status, text = direct.request('POST', '/', json.dumps(review()), Custom='x')
+        assert status == 200
+        sslpeer, headers = json.loads(json.loads(text)['response']['warnings'][0])
+        return sslpeer, headers
+
+    sslpeer, headers = seen()
+    assert not sslpeer and headers['Custom'] == 'x'
+    direct.context.load_cert_chain(pki / 'client.crt', pki / 'client.key')
+    sslpeer, _ = seen()
+    # As Python's `ssl` tells it.
+    decoded = ssl._ssl._test_decode_cert(str(pki / 'client.crt'))  # type: ignore[attr-defined]
+    assert sslpeer == json.loads(json.dumps(decoded))
+    assert process.stop() == 0
 
 
 def test_bodies_that_are_too_large(direct: Direct) -> None:

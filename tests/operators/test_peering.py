@@ -231,3 +231,52 @@ def test_cluster_wide_and_by_the_old_group(
         plane.client.delete(
             '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clusterkopfpeerings.zalando.org'
         )
+
+
+@pytest.mark.parametrize('form', ['sync', 'async'])
+def test_daemons_and_timers_stop_for_the_pause_and_start_again(
+    plane: Plane, operator: StartOperator, examples: ExampleObjects, peering: Peering, form: str
+) -> None:
+    keyword, wait = ('async def', 'await ') if form == 'async' else ('def', '')
+    process = operator(
+        f"""
+import kopf
+
+@kopf.daemon('kopfexamples')
+{keyword} daemon_fn(stopped, spec, logger, **_):
+    logger.info(f'The daemon sees {{spec["round"]}}.')
+    {wait}stopped.wait()
+    logger.info(f'The daemon stops for {{stopped.reason.name}}.')
+
+@kopf.timer('kopfexamples', interval=0.05)
+{keyword} timer_fn(memo, spec, patch, logger, **_):
+    memo.ticks = memo.get('ticks', 0) + 1
+    logger.info(f'Tick {{memo.ticks}} of {{spec["round"]}}.')
+""",
+        '--peering=team',
+        '--verbose',
+        env={'POD_ID': 'me'},
+    )
+    examples.create('obj', spec={'round': 0})
+    boss = {'priority': 100, 'lifetime': 600, 'lastseen': '2100-01-01T00:00:00Z'}
+    for number in range(3):
+        process.wait_log(f'The daemon sees {number}.')
+        process.wait_log(f' of {number}.', 'Tick')
+        plane.client.patch(peering.path, {'status': {'boss': boss}})
+        process.wait_log(PAUSING, count=number + 1)
+        process.wait_log('The daemon stops for OPERATOR_PAUSING.', count=number + 1)
+        process.wait_log('fn', 'has exited on request', count=2 * (number + 1))
+        # The object is still ours, and nothing of it runs until the pause is over.
+        body = examples.patch('obj', {'spec': {'round': number + 1}})
+        assert len(body['metadata']['finalizers']) == 1
+        assert process.count('The daemon sees') == number + 1
+        assert process.count('Tick', f' of {number + 1}.') == 0
+        plane.client.patch(peering.path, {'status': {'boss': None}})
+        process.wait_log(RESUMING, count=number + 1)
+    process.wait_log('The daemon sees 3.')
+    process.wait_log('Tick', ' of 3.')
+    assert process.count('The daemon sees') == 4
+    # Memos outlive the pauses.
+    assert process.count('Tick 1 of') == 1
+    assert process.stop() == 0
+    assert process.count('The daemon stops for OPERATOR_EXITING.') == 1

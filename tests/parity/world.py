@@ -8,6 +8,7 @@ nothing else is.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pathlib
 import re
@@ -319,12 +320,33 @@ class World:
     def _is_asked(self, handler: str, plural: str) -> bool:
         self._sentinels += 1
         name = f'sentinel-{self._sentinels}'
-        api, kind, _ = KINDS[plural]
-        metadata = {'name': name, 'labels': {'world': self.namespace}}
-        body = {'apiVersion': api.split('/', 2)[2], 'kind': kind, 'metadata': metadata, 'spec': {}}
-        self.client.create(self.path(plural=plural) + '?dryRun=All', body)
+        with contextlib.suppress(ApiError):  # The cluster may ask before the server listens.
+            self.client.create(self.path(plural=plural) + '?dryRun=All', self._asking(name, plural))
         assert self.operator is not None
         return self.operator.count(f"Webhook '{handler}'", name) > 0
+
+    def _asking(self, name: str, plural: str) -> Any:
+        """An object about which the webhooks of this run are asked."""
+        api, kind, _ = KINDS[plural]
+        metadata = {'name': name, 'labels': {'world': self.namespace}}
+        return {'apiVersion': api.split('/', 2)[2], 'kind': kind, 'metadata': metadata, 'spec': {}}
+
+    def wait_asked_about(self, subresource: str, *, by: str, plural: str) -> None:
+        """Wait until the cluster asks that handler about a subresource: shown by changes that are
+        not stored. It may get to know the webhooks of one configuration one by one.
+        """
+        self._sentinels += 1
+        name = f'sentinel-{self._sentinels}'
+        self.client.create(self.path(plural=plural), self._asking(name, plural))
+        path = f'{self.path(name, plural)}/{subresource}?dryRun=All'
+
+        def is_asked() -> bool:
+            with contextlib.suppress(ApiError):
+                self.client.patch(path, {'status': {'asked': True}})
+            assert self.operator is not None
+            return self.operator.count(f"Webhook '{by}'", name) > 0
+
+        wait_for(f'the cluster asks {by}', is_asked, timeout_seconds=PATIENCE_SECONDS)
 
     def note_configuration(self, webhook_type: str = 'validating') -> None:
         """Compare the configuration, without the port and what the cluster adds."""

@@ -291,3 +291,48 @@ def test_time_can_be_moved_on_for_peers(kopf_cluster, tmp_path, monkeypatch):
     assert 'Pausing operations in favour of [<Peer somebody: ' in runner.output
     assert 'Resuming operations after the pause.' in runner.output
     assert not kopf_cluster.get('clusterkopfpeerings', 'default')['status']
+
+
+def test_days_of_timers_and_daemons_pass_at_once(kopf_cluster, kopf_runner, tmp_path):
+    (tmp_path / 'handlers.py').write_text('''
+import kopf
+
+@kopf.timer('kopfexamples', interval=3600, initial_delay=86400)
+def timer_fn(status, **_):
+    return status.get('timer_fn', 0) + 1
+
+@kopf.timer('kopfexamples', idle=7 * 86400)
+async def idle_fn(spec, **_):
+    return spec['field']
+
+@kopf.daemon('kopfexamples')
+async def daemon_fn(retry, patch, **_):
+    patch.status['tried'] = retry + 1
+    if retry < 2:
+        raise kopf.TemporaryError("not yet", delay=86400)
+    return 'done'
+''')
+    kopf_cluster.apply(CRD)
+    kopf_runner(tmp_path / 'handlers.py')
+    kopf_cluster.apply(OBJECT)
+
+    def wait(**expected):
+        return kopf_cluster.wait_for('kex', 'one', lambda obj: all(
+            obj['status'].get(key) == value for key, value in expected.items()))['status']
+
+    assert wait(tried=1) == {'tried': 1}
+    kopf_cluster.advance(86400)
+    wait(tried=2, timer_fn=1)
+    for number in range(2, 5):
+        kopf_cluster.advance(3600)
+        assert 'idle_fn' not in wait(timer_fn=number)
+    kopf_cluster.advance(86400)
+    # However long it was, a timer ticks once for it.
+    assert wait(tried=3, daemon_fn='done', timer_fn=5)['timer_fn'] == 5
+    kopf_cluster.patch('kex', 'one', {'spec': {'field': 'changed'}})
+    kopf_cluster.advance(3600)
+    wait(timer_fn=6)
+    kopf_cluster.advance(6 * 86400)
+    assert 'idle_fn' not in wait(timer_fn=7)
+    kopf_cluster.advance(86400)
+    wait(idle_fn='changed', timer_fn=8)

@@ -279,7 +279,7 @@ impl Background {
             (0..voided).for_each(|_| schedule.void());
             let mut is_first = false;
             for (at, run) in planned {
-                is_first |= schedule.add(Entry { at, companion: Arc::downgrade(companion), run });
+                is_first |= schedule.add(Entry { at: at.into(), companion: Arc::downgrade(companion), run });
             }
             drop(schedule);
             if is_first {

@@ -9,7 +9,7 @@ use kopf_reaction::{Ask, CallError, CallOutcome, CallRequest, EventType, IndexFa
 use tokio::time::Instant;
 
 use crate::invoke::{Children, CycleContext, FrontFailure, FrontSlot, HandlerCall};
-use crate::memory::{ObjectMemory, version_number};
+use crate::memory::{ObjectMemory, Version, version_number};
 use crate::queue::{A_YEAR, Seat};
 use crate::react::{OBJECTS, Reactor, ServedKind, Turn, level_of};
 use crate::{Level, Record};
@@ -18,7 +18,7 @@ use crate::{Level, Record};
 #[derive(Default)]
 pub(crate) struct IndexingMemory {
     /// The version that was indexed last; None if versions cannot be compared.
-    version: Option<u64>,
+    version: Option<Version>,
     failures: IndexFailures,
     /// When a failed handler is to be tried again.
     retry: Option<Instant>,

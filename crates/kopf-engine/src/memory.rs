@@ -1,5 +1,6 @@
 //! 3. What is remembered about an object between its cycles: little, and nothing that it can do without.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -16,7 +17,7 @@ pub(crate) struct ObjectMemory {
     /// Handled in full at least once in this process: resuming is over.
     pub fully_handled_once: bool,
     /// The newest version that was looked at or made by our own patch.
-    pub version: Option<u64>,
+    pub version: Option<Version>,
     /// What the finished handlers of an unfinished handling have seen; None when nothing is under way.
     pub partly_handled: Option<Arc<Value>>,
     /// The front's own things for the object: the memo.
@@ -35,7 +36,7 @@ impl ObjectMemory {
     }
 
     /// Whether the version brings nothing new: it was seen, or is older than our own patch.
-    pub fn knows(&self, version: Option<u64>) -> bool {
+    pub fn knows(&self, version: Option<Version>) -> bool {
         matches!((self.version, version), (Some(known), Some(version)) if version <= known)
     }
 
@@ -45,13 +46,16 @@ impl ObjectMemory {
     }
 
     /// Remembers the newest version.
-    pub fn saw(&mut self, version: Option<u64>) {
+    pub fn saw(&mut self, version: Option<Version>) {
         self.version = self.version.max(version);
     }
 }
 
+/// A version of an object that can be compared with others. There is one per object, so that every word counts.
+pub(crate) type Version = NonZeroU64;
+
 /// The number in a resource version; None if it is not a number, and so cannot be compared.
-pub(crate) fn version_number(version: Option<&str>) -> Option<u64> {
+pub(crate) fn version_number(version: Option<&str>) -> Option<Version> {
     version.and_then(|version| version.parse().ok())
 }
 
@@ -62,18 +66,18 @@ pub(crate) enum Throttle {
     #[default]
     Off,
     /// The object rests after so many errors in a row.
-    Resting { errors: usize },
+    Resting { errors: u32 },
 }
 
 impl Throttle {
     /// One more error: how long to rest, in seconds; None if throttling is off by the settings.
-    pub fn next_delay(self, delays: &[f64]) -> Option<(usize, f64)> {
+    pub fn next_delay(self, delays: &[f64]) -> Option<(u32, f64)> {
         let errors = match self {
             Self::Off => 0,
             Self::Resting { errors } => errors,
         };
-        let delay = delays.get(errors).or(delays.last()).copied()?;
-        Some((errors + 1, delay))
+        let delay = delays.get(errors as usize).or(delays.last()).copied()?;
+        Some((errors.saturating_add(1), delay))
     }
 }
 
@@ -84,14 +88,15 @@ mod tests {
     #[test]
     fn versions() {
         let mut memory = ObjectMemory::default();
-        assert!(!memory.knows(Some(1)));
-        memory.saw(Some(5));
-        memory.saw(Some(3));
-        let table = [(Some(4), true), (Some(5), true), (Some(6), false), (None, false)];
-        for (version, known) in table {
-            assert_eq!(memory.knows(version), known, "{version:?}");
+        assert!(!memory.knows(NonZeroU64::new(1)));
+        memory.saw(NonZeroU64::new(5));
+        memory.saw(NonZeroU64::new(3));
+        // Zero stands for none.
+        for (version, known) in [(4, true), (5, true), (6, false), (0, false)] {
+            assert_eq!(memory.knows(NonZeroU64::new(version)), known, "{version:?}");
         }
-        assert_eq!(version_number(Some("12")), Some(12));
+        assert_eq!(version_number(Some("12")), NonZeroU64::new(12));
+        assert_eq!(version_number(Some("0")), None);
         assert_eq!(version_number(Some("12x")), None);
     }
 

@@ -234,16 +234,16 @@ impl Queue {
         let Some(objects) = kinds.get_mut(&key.0) else { return };
         let is_indexed = !objects.kind.handlers.indexing.is_empty();
         let has_spies = !objects.kind.handlers.watching.is_empty();
-        let entry = match objects.entries.get_mut(uid.as_ref()) {
-            Some(entry) => entry,
-            None if event == EventType::Deleted && !has_spies => return,
-            None => {
-                let noticed_by_listing = event == EventType::Listed;
-                let memory = Box::new(ObjectMemory { noticed_by_listing, ..ObjectMemory::default() });
-                let entry = Entry::new(memory);
-                objects.entries.entry(Arc::from(uid.as_ref())).or_insert(entry)
-            }
-        };
+        // All that refers to the object shares one text of its uid.
+        let known_uid = objects.entries.get_key_value(uid.as_ref()).map(|(uid, _)| Arc::clone(uid));
+        if known_uid.is_none() && event == EventType::Deleted && !has_spies {
+            return;
+        }
+        let uid = known_uid.unwrap_or_else(|| Arc::from(uid.as_ref()));
+        let entry = objects.entries.entry(Arc::clone(&uid)).or_insert_with(|| {
+            let noticed_by_listing = event == EventType::Listed;
+            Entry::new(Box::new(ObjectMemory { noticed_by_listing, ..ObjectMemory::default() }))
+        });
         (entry.stream, entry.listing, entry.vanished) = (stream, listing, false);
         let known = entry.memory.as_ref().is_some_and(|memory| memory.knows(version));
         let outdated = known && event != EventType::Deleted;
@@ -264,7 +264,6 @@ impl Queue {
         if is_indexed && !outdated {
             entry.token = gate.token(key.0, stream);
         }
-        let uid: Arc<str> = Arc::from(uid.as_ref());
         entry.receive(News { event, raw, outdated, indexed: false }, has_spies);
         let ready = Ready { kind: key.0, uid, since: self.inner.clock.instant() };
         let is_live = event != EventType::Listed;

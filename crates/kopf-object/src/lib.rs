@@ -38,6 +38,8 @@ mod diff;
 // What is stored on them, and under which names.
 mod essence;
 
+mod spill;
+
 pub mod python_json;
 
 pub mod keys;
@@ -69,3 +71,4 @@ pub use json_patch::{
 pub use merge_patch::{MergePatch, combine, merge};
 pub use path::FieldPath;
 pub use reference::ObjectReference;
+pub use spill::{encode_essence_within, restore_essence};

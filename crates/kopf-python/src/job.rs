@@ -291,7 +291,13 @@ impl Job {
 
     #[getter]
     fn timeout(&self) -> Option<f64> {
-        if let Work::Call(call, _) = &self.work { call.timeout_seconds } else { None }
+        match &self.work {
+            Work::Call(call, _) => call.timeout_seconds,
+            Work::Activity(call, _) => {
+                call.handler.timeout.as_ref().map(|timeout| timeout.as_f64() - call.runtime_seconds)
+            }
+            _ => None,
+        }
     }
 
     /// The number of a call in the background, by which it is told to stop.

@@ -14,8 +14,10 @@ mod operator;
 mod cluster;
 mod failures;
 
+use kopf_object::{FieldPath, MergePatch};
 use mimalloc::MiMalloc;
 use pyo3::prelude::*;
+use serde_json::{Value, json};
 
 /// What is kept for long is small and scattered over what is needed for a moment. This one keeps sizes apart, and
 /// gives back what is free: with that of the C library, a listing or a burst of timers holds its peak for ever.
@@ -38,6 +40,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     module.add_function(wrap_pyfunction!(storage_keys, module)?)?;
     module.add_function(wrap_pyfunction!(diff, module)?)?;
+    module.add_function(wrap_pyfunction!(shrink_essence, module)?)?;
     module.add_function(wrap_pyfunction!(self_signed, module)?)?;
     module.add_function(wrap_pyfunction!(describe_certificate, module)?)?;
     module.add_function(wrap_pyfunction!(cluster::command_line, module)?)?;
@@ -56,8 +59,20 @@ fn storage_keys(prefix: &str, key: &str, v1: bool) -> Vec<String> {
 #[pyo3(signature = (old, new, /))]
 fn diff(old: &str, new: &str) -> PyResult<String> {
     let parse = |text: &str| serde_json::from_str(text).map_err(failures::invalid_json);
-    let (old, new): (serde_json::Value, serde_json::Value) = (parse(old)?, parse(new)?);
+    let (old, new): (Value, Value) = (parse(old)?, parse(new)?);
     Ok(kopf_object::diff(Some(&old), Some(&new)).to_json().to_string())
+}
+
+/// The text to be stored under these annotations; shorter if all of it would not fit beside the other annotations.
+#[pyfunction]
+#[pyo3(signature = (essence, keys, annotations, patched, /))]
+fn shrink_essence(essence: &str, keys: Vec<String>, annotations: &str, patched: &str) -> PyResult<String> {
+    let parse = |text: &str| serde_json::from_str(text).map_err(failures::invalid_json);
+    let (essence, annotations, patched): (Value, Value, Value) = (parse(essence)?, parse(annotations)?, parse(patched)?);
+    let mut patch = MergePatch::new();
+    patch.set(&FieldPath::from(["metadata", "annotations"]), patched);
+    let body = json!({"metadata": {"annotations": annotations}});
+    Ok(kopf_object::encode_essence_within(&essence, kopf_reaction::room_for(&keys, &body, &patch)))
 }
 
 /// A self-signed certificate for the names, and its key, both in PEM.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kopf_object::{Body, FieldPath, MergePatch, finalizers};
+use kopf_object::{Body, FieldPath, MergePatch, finalizers, restore_essence};
 use serde_json::Value;
 
 use crate::cause::{Facts, purpose_title};
@@ -322,8 +322,12 @@ impl Cycle {
                 Some(settings.diffbase.build(body.with_fields(&handlers.extra_fields), &handlers.extra_fields)),
             ),
         };
-        for essence in [&mut old, &mut new].into_iter().flatten() {
-            settings.progress.clear(essence);
+        if let Some(new) = &mut new {
+            settings.progress.clear(new);
+        }
+        old = old.map(|stored| restore_essence(stored, new.as_ref()));
+        if let Some(old) = &mut old {
+            settings.progress.clear(old);
         }
         let diff = Scene::difference(old.as_ref(), new.as_ref());
         let deletion_ongoing = finalizers::is_deletion_ongoing(body.lean());

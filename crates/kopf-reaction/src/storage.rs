@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use kopf_object::{
     EssenceOptions, FieldPath, MergePatch, build_essence, clear_progress_annotations, clear_progress_field,
-    encode_essence, keys, python_json,
+    encode_essence_within, keys, python_json,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::room::room_for;
 use crate::{HandlerState, Note};
 
 const DEFAULT_PREFIX: &str = "kopf.zalando.org";
@@ -301,9 +302,10 @@ impl DiffBaseStorage {
     pub(crate) fn store(&self, essence: &Value, body: &Value, patch: &mut MergePatch) {
         match self {
             Self::Annotations { prefix, key, v1, .. } => {
-                let encoded = encode_essence(essence);
-                for key in keys::keys(prefix, key, *v1, Some(body)) {
-                    patch.set_annotation(&key, Some(&encoded));
+                let keys = keys::keys(prefix, key, *v1, Some(body));
+                let encoded = encode_essence_within(essence, room_for(&keys, body, patch));
+                for key in &keys {
+                    patch.set_annotation(key, Some(&encoded));
                 }
                 mark(prefix, body, patch);
             }
@@ -361,7 +363,7 @@ fn decode(encoded: &str, place: impl FnOnce() -> String, corruptions: &mut Vec<C
     }
 }
 
-fn annotations_of(body: &Value) -> Option<&Map<String, Value>> {
+pub(crate) fn annotations_of(body: &Value) -> Option<&Map<String, Value>> {
     body.get("metadata")?.get("annotations")?.as_object()
 }
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration'
 
+# With so many characters in all annotations, there is no need to ask whether they fit.
+_ALWAYS_FITS = 64 * 1024
+
 
 class DiffBaseStorage(
         StorageKeyMarkingConvention, StorageStanzaCleaner, metaclass=abc.ABCMeta):
@@ -99,10 +102,25 @@ class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
         return None
 
     def store(self, *, body: Body, patch: Patch, essence: BodyEssence) -> None:
-        content = json.dumps(essence, separators=(',', ':')) + '\n'
-        for name in self.make_keys(self.key, body=body):
+        names = list(self.make_keys(self.key, body=body))
+        content = _encode(essence, names, body=body, patch=patch)
+        for name in names:
             patch.meta.annotations[name] = content
         self._store_marker(prefix=self.prefix, patch=patch, body=body)
+
+
+def _encode(essence: BodyEssence, names: list[str], *, body: Body, patch: Patch) -> str:
+    """The text for the annotations: shorter if all of it would not fit beside the others.
+
+    The engine restores the essence from the shorter text after it is fetched.
+    """
+    content = json.dumps(essence, separators=(',', ':')) + '\n'
+    others = {**body.metadata.annotations}
+    patched = {**patch.meta.annotations}
+    if len(content) * len(names) + len(json.dumps([others, patched])) < _ALWAYS_FITS:
+        return content
+    from kopf import _native
+    return _native.shrink_essence(content, names, json.dumps(others), json.dumps(patched))
 
 
 class StatusDiffBaseStorage(DiffBaseStorage):

@@ -23,6 +23,7 @@ def main_fn(**kwargs):
 def story(world):
     world.start()
     world.wait_configured(count=2, by='main_fn', plural='kopfstatuses')
+    world.wait_asked_about('status', by='status_fn', plural='kopfstatuses')
     world.create_asked('obj', {'x': 1}, plural='kopfstatuses')
     world.patch('obj', {'status': {'good': 1}}, plural='kopfstatuses', subresource='status')
     world.attempt('bad', world.patch, 'obj', {'status': {'bad': 1}}, plural='kopfstatuses',

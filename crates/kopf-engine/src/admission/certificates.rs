@@ -100,6 +100,24 @@ fn set_validity(params: &mut CertificateParams, now: Timestamp, days: i64) {
 }
 
 #[cfg(test)]
+impl Authority {
+    /// One that vouches for clients.
+    pub fn for_clients(now: Timestamp) -> Self {
+        Self::new(&["clients".to_owned()], now).unwrap()
+    }
+
+    /// A certificate of a client under that name.
+    pub fn issue_for_client(&self, name: &str, now: Timestamp) -> Identity {
+        let key = KeyPair::generate().unwrap();
+        let mut params = server_params(&[name.to_owned()], now).unwrap();
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        (vec![certificate.der().clone()], key)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use x509_parser::prelude::*;

@@ -22,6 +22,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, lookup_host};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::TARGET;
 use super::certificates::{Authority, Identity, RENEWAL};
@@ -191,6 +192,12 @@ struct Tls {
     trusted: Option<Vec<u8>>,
 }
 
+/// Of what the TLS was made, and when.
+struct Snapshot {
+    files: Vec<Vec<u8>>,
+    made: Instant,
+}
+
 /// Listens, and serves until it is dropped. `tell` gets each new address.
 pub(super) async fn serve(
     options: ServerOptions,
@@ -228,7 +235,7 @@ pub(super) async fn serve(
     for listener in listeners {
         accepting.spawn(Arc::clone(&exchange).accept(listener));
     }
-    let mut snapshot = options.snapshot()?;
+    let mut snapshot = Snapshot { files: options.snapshot()?, made: clock.instant() };
     loop {
         if let (Some(path), Some(tls)) = (&options.cadump, &tls)
             && let Some(trusted) = &tls.trusted
@@ -263,10 +270,11 @@ fn renewed(
     options: &ServerOptions,
     authority: Option<&Authority>,
     clock: &Clock,
-    snapshot: &mut Vec<Vec<u8>>,
+    snapshot: &mut Snapshot,
 ) -> Result<Option<Tls>, ServerError> {
-    let newer = options.snapshot()?;
-    if newer == *snapshot && (authority.is_none() || !options.files().is_empty()) {
+    let newer = Snapshot { files: options.snapshot()?, made: clock.instant() };
+    let has_grown_old = authority.is_some() && newer.made.saturating_duration_since(snapshot.made) >= RENEWAL;
+    if newer.files == snapshot.files && !has_grown_old {
         return Ok(None);
     }
     let tls = build(options, authority, clock)?;

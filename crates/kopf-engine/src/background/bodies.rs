@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use kopf_object::Body;
 
-use crate::memory::version_number;
+use crate::memory::{Version, version_number};
 
 /// The newest state of an object, for as long as its daemon or timer is called.
 #[derive(Debug)]
@@ -17,7 +17,8 @@ pub struct LiveBody {
 }
 
 impl LiveBody {
-    pub(super) fn new(raw: Arc<[u8]>) -> Self {
+    /// With the JSON text of the object.
+    pub fn new(raw: Arc<[u8]>) -> Self {
         Self { newest: RwLock::new((0, raw)) }
     }
 
@@ -41,7 +42,7 @@ impl LiveBody {
 
 /// The newest state of an object, for as long as it is needed.
 pub(super) struct Newest {
-    version: Option<u64>,
+    version: Option<Version>,
     form: Form,
 }
 
@@ -110,9 +111,9 @@ impl Newest {
 impl Packed {
     fn new(raw: &[u8], dictionaries: &Dictionaries) -> Self {
         let dictionary = dictionaries.current(raw);
-        let content = lz4_flex::block::compress_prepend_size_with_dict(raw, &dictionary).into_boxed_slice();
+        let content = pack(raw, &dictionary);
         dictionaries.learn(raw, content.len());
-        Self { dictionary, content }
+        Self { dictionary, content: content.into_boxed_slice() }
     }
 
     fn unpack(&self) -> Vec<u8> {
@@ -121,7 +122,15 @@ impl Packed {
     }
 }
 
-/// The dictionary of one kind: its first object. If it is of little use, then another object, but ever more rarely.
+fn pack(raw: &[u8], dictionary: &[u8]) -> Vec<u8> {
+    lz4_flex::block::compress_prepend_size_with_dict(raw, dictionary)
+}
+
+/// The dictionary of one kind: its first object, until another one turns out to be better.
+///
+/// Objects change their looks with time: they get a finalizer, a status, other managers. So one of many objects is
+/// a candidate, and the next one shows which of the two is better. The more often it has changed, the more rarely
+/// it is looked at, as the former ones are kept for as long as anything is packed by them.
 #[derive(Default)]
 pub(super) struct Dictionaries {
     state: Mutex<Dictionary>,
@@ -130,8 +139,11 @@ pub(super) struct Dictionaries {
 #[derive(Default)]
 struct Dictionary {
     current: Option<Arc<Vec<u8>>>,
-    /// How often it was of little use.
-    misses: u32,
+    candidate: Option<Arc<Vec<u8>>>,
+    /// How often the dictionary has changed.
+    changes: u32,
+    /// How many objects were packed since there was a candidate.
+    packed: u32,
 }
 
 impl Dictionaries {
@@ -140,14 +152,21 @@ impl Dictionaries {
         Arc::clone(state.current.get_or_insert_with(|| sample(raw)))
     }
 
+    /// An object was packed to that length by the current dictionary, or by one that was current just before.
     fn learn(&self, raw: &[u8], packed_length: usize) {
-        if packed_length * WORTH_IT <= raw.len() {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(candidate) = state.candidate.take() {
+            let gain = packed_length.saturating_sub(pack(raw, &candidate).len());
+            if gain * WORTH_IT > packed_length {
+                state.current = Some(candidate);
+                state.changes = state.changes.saturating_add(1);
+            }
             return;
         }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.misses = state.misses.saturating_add(1);
-        if state.misses.is_power_of_two() {
-            state.current = Some(sample(raw));
+        state.packed = state.packed.saturating_add(1);
+        if state.packed >> state.changes.min(20) >= CANDIDATE_EVERY {
+            state.packed = 0;
+            state.candidate = Some(sample(raw));
         }
     }
 }
@@ -156,11 +175,21 @@ fn sample(raw: &[u8]) -> Arc<Vec<u8>> {
     Arc::new(raw[..raw.len().min(DICTIONARY_AT_MOST)].to_vec())
 }
 
-/// How many times smaller an object should become.
-const WORTH_IT: usize = 3;
+/// Another dictionary is better if it saves this part of what was left: one out of so many bytes.
+const WORTH_IT: usize = 8;
+
+/// So many objects are packed between two candidates, at first.
+const CANDIDATE_EVERY: u32 = 16;
 
 /// How far the packing looks back.
 const DICTIONARY_AT_MOST: usize = 64 * 1024;
+
+#[cfg(test)]
+impl Newest {
+    fn dictionary(&self) -> Option<*const Vec<u8>> {
+        if let Form::Packed(packed) = &self.form { Some(Arc::as_ptr(&packed.dictionary)) } else { None }
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -192,6 +221,46 @@ mod tests {
         }
         let Form::Packed(packed) = &bodies[150].form else { panic!("it is packed") };
         assert!(packed.content.len() < 200, "{} of {}", packed.content.len(), body(151).raw().len());
+    }
+
+    #[test]
+    fn the_dictionary_follows_the_looks_of_the_objects() {
+        let dictionaries = Dictionaries::default();
+        let with_status = |number: u64| {
+            let mut value = body(number).value().clone();
+            value["status"] = json!({"state": "Ready", "conditions": [
+                {"type": "Available", "status": "True", "reason": "MinimumReplicas", "message": "It is available."},
+                {"type": "Progressing", "status": "False", "reason": "Complete", "message": "It has progressed."},
+            ]});
+            Body::from_value(value)
+        };
+        let length = |newest: &Newest| match &newest.form {
+            Form::Packed(packed) => packed.content.len(),
+            Form::Live { .. } => panic!("it is packed"),
+        };
+        let early: Vec<Newest> = (1..50).map(|number| Newest::new(&body(number), &dictionaries)).collect();
+        let late: Vec<Newest> = (50..100).map(|number| Newest::new(&with_status(number), &dictionaries)).collect();
+        let (last, first, plain) = (length(&late[49]), length(&late[0]), length(&early[48]));
+        assert!(first > plain + 100 && last < plain + 30, "{first}, later {last}; without the status {plain}");
+        // Those which were packed before can still be read.
+        assert_eq!(&*early[48].raw(), &**body(49).raw());
+        assert_eq!(&*late[0].raw(), &**with_status(50).raw());
+    }
+
+    #[test]
+    fn objects_that_do_not_look_alike_do_not_leave_many_dictionaries() {
+        let dictionaries = Dictionaries::default();
+        let odd = |number: u64| {
+            let text = format!("{number}-").repeat(50);
+            Body::from_value(json!({"metadata": {"name": text}, "data": {text.clone(): text.clone()}}))
+        };
+        let mixed: Vec<Newest> = (0..10_000)
+            .map(|number| Newest::new(&if number % 3 == 0 { odd(number % 7) } else { body(number) }, &dictionaries))
+            .collect();
+        let mut used: Vec<*const Vec<u8>> = mixed.iter().filter_map(Newest::dictionary).collect();
+        used.sort_unstable();
+        used.dedup();
+        assert!(used.len() < 12, "{}", used.len());
     }
 
     #[test]

@@ -21,10 +21,26 @@ pub(super) struct Schedule {
     void: usize,
 }
 
+/// The time since the beginning of the operator in nanoseconds, which takes half of the room of a [`Duration`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Tick(u64);
+
+impl From<Duration> for Tick {
+    fn from(duration: Duration) -> Self {
+        // That is enough for five centuries.
+        Self(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Tick> for Duration {
+    fn from(tick: Tick) -> Self {
+        Self::from_nanos(tick.0)
+    }
+}
+
 /// One thing to come back to.
 pub(super) struct Entry {
-    /// Since the beginning of the operator.
-    pub at: Duration,
+    pub at: Tick,
     /// Entries of objects that are forgotten lead to nowhere.
     pub companion: Weak<Companion>,
     /// Which run of the object.
@@ -34,7 +50,7 @@ pub(super) struct Entry {
 impl Schedule {
     /// Gives whether it comes before all others.
     pub fn add(&mut self, entry: Entry) -> bool {
-        let is_first = self.next().is_none_or(|next| entry.at < next);
+        let is_first = self.entries.peek().is_none_or(|Reverse(next)| entry.at < next.at);
         self.entries.push(Reverse(entry));
         is_first
     }
@@ -46,7 +62,7 @@ impl Schedule {
 
     /// When the next one is due.
     pub fn next(&self) -> Option<Duration> {
-        self.entries.peek().map(|Reverse(entry)| entry.at)
+        self.entries.peek().map(|Reverse(entry)| entry.at.into())
     }
 
     pub fn pop_due(&mut self, now: Duration) -> Option<Entry> {

@@ -180,6 +180,6 @@ mod tests {
         entry.rest();
         assert!(entry.pending.is_none() && entry.news.is_empty());
         assert!(size_of::<Entry>() <= 40, "{}", size_of::<Entry>());
-        assert!(size_of::<ObjectMemory>() <= 96, "{}", size_of::<ObjectMemory>());
+        assert!(size_of::<ObjectMemory>() <= 64, "{}", size_of::<ObjectMemory>());
     }
 }

@@ -42,8 +42,8 @@ pub struct RunSettings {
 pub struct Run {
     handler: Arc<Handler>,
     stage: Stage,
-    /// The tries of now; None before the first one, and after the last one.
-    tries: Option<Tries>,
+    /// The tries of now; None before the first one, and after the last one. Most runs wait without any.
+    tries: Option<Box<Tries>>,
     /// Only while it is called: what waits ends at once.
     stopping: Option<Box<Stopping>>,
 }
@@ -207,7 +207,7 @@ impl Run {
             self.tries = None;
             None
         } else {
-            self.tries = Some(Tries { started: state.started, retries: state.retries });
+            self.tries = Some(Box::new(Tries { started: state.started, retries: state.retries }));
             Some(now.tick + outcome.delay.map_or(Duration::ZERO, duration))
         };
         self.stage = Stage::Concluding { since, retry_at };
@@ -284,7 +284,7 @@ impl Run {
     }
 
     fn state(&mut self, now: Moment) -> HandlerState {
-        let tries = self.tries.get_or_insert(Tries { started: now.wall, retries: 0 });
+        let tries = self.tries.get_or_insert_with(|| Box::new(Tries { started: now.wall, retries: 0 }));
         let mut state = HandlerState::new(None, tries.started);
         state.retries = tries.retries;
         state

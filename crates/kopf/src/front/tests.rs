@@ -1,5 +1,6 @@
 //! The front without a cluster: made-up calls go in, replies come out.
 
+mod extractors;
 mod subhandlers;
 mod webhooks;
 

@@ -1,4 +1,10 @@
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use x509_parser::prelude::*;
+
 use super::*;
+use crate::TimeShift;
 
 fn options(change: impl Fn(&mut ServerOptions)) -> ServerOptions {
     let mut options = ServerOptions::default();
@@ -53,4 +59,158 @@ async fn what_cannot_be_used_is_told() {
     let port = taken.local_addr().unwrap().port();
     let text = failing(ServerOptions { addr: Some("127.0.0.1".into()), port: Some(port), ..Default::default() }).await;
     assert!(text.starts_with(&format!("cannot listen for webhooks on 127.0.0.1:{port}: ")), "{text}");
+}
+
+/// A running server, and the addresses that it has told.
+struct Running {
+    told: mpsc::UnboundedReceiver<Value>,
+    _task: AbortOnDropHandle,
+}
+
+struct AbortOnDropHandle(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDropHandle {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Running {
+    fn start(options: ServerOptions, clock: &Clock) -> Self {
+        let (tell, told) = mpsc::unbounded_channel();
+        let clock = clock.clone();
+        // The answer shows who has asked.
+        let answering: Answering = Arc::new(|review| Box::pin(async move { Ok(review.peer) }));
+        let task = tokio::spawn(async move {
+            let served = serve(options, &clock, &Log::silent(), answering, |told| drop(tell.send(told))).await;
+            panic!("it has ended: {served:?}");
+        });
+        Self { told, _task: AbortOnDropHandle(task) }
+    }
+
+    /// Where it is found, and what it is to be trusted for.
+    async fn told(&mut self) -> (u16, String) {
+        let told = self.told.recv().await.unwrap();
+        let port = told["url"].as_str().unwrap().rsplit(':').next().unwrap().parse().unwrap();
+        (port, String::from_utf8(STANDARD.decode(told["caBundle"].as_str().unwrap()).unwrap()).unwrap())
+    }
+}
+
+/// Asks the server as a client with or without a certificate; gives the server's certificate and its answer.
+async fn ask(port: u16, trusted: &str, client: Option<Identity>) -> Result<(Vec<u8>, Value), String> {
+    let mut roots = RootCertStore::empty();
+    certificates(trusted.as_bytes(), "the authority").unwrap().into_iter().for_each(|root| roots.add(root).unwrap());
+    let builder = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
+    let config = match client {
+        Some((chain, key)) => builder.with_client_auth_cert(chain, key).unwrap(),
+        None => builder.with_no_client_auth(),
+    };
+    let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+    let mut stream =
+        connector.connect("localhost".try_into().unwrap(), stream).await.map_err(|error| error.to_string())?;
+    let certificate = stream.get_ref().1.peer_certificates().unwrap()[0].to_vec();
+    let request = "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}";
+    stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.map_err(|error| error.to_string())?;
+    let body = answer.split_once("\r\n\r\n").unwrap().1;
+    Ok((certificate, serde_json::from_str(body).unwrap()))
+}
+
+/// The day when it expires.
+fn expiry(certificate: &[u8]) -> i64 {
+    let (_, certificate) = X509Certificate::from_der(certificate).unwrap();
+    certificate.validity().not_after.timestamp() / 86_400
+}
+
+/// In good time, and also if there are files, which do not change.
+#[tokio::test]
+async fn own_certificates_are_renewed() {
+    let file = std::env::temp_dir().join(format!("kopf-clients-{}.pem", std::process::id()));
+    let clients = Authority::new(&["client".to_owned()], Clock::system().now()).unwrap();
+    std::fs::write(&file, &clients.pem).unwrap();
+    for verify_cafile in [None, Some(file.clone())] {
+        let time = TimeShift::new();
+        let clock = Clock::shifted(time.clone());
+        let mut server = Running::start(ServerOptions { verify_cafile, ..Default::default() }, &clock);
+        let (port, trusted) = server.told().await;
+        let (first, _) = ask(port, &trusted, None).await.unwrap();
+        for _ in 0..3 {
+            let (before, _) = ask(port, &trusted, None).await.unwrap();
+            time.advance(RENEWAL);
+            // The address and the authority stay: what was configured in the cluster before goes on to work.
+            assert_eq!(server.told().await, (port, trusted.clone()));
+            let (after, _) = ask(port, &trusted, None).await.unwrap();
+            assert_eq!(expiry(&after) - expiry(&before), 60);
+        }
+        assert_eq!(expiry(&ask(port, &trusted, None).await.unwrap().0) - expiry(&first), 180);
+    }
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[tokio::test]
+async fn certificate_files_are_read_again() {
+    let folder = std::env::temp_dir().join(format!("kopf-files-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (certfile, pkeyfile) = (folder.join("tls.crt"), folder.join("tls.key"));
+    let names = ["localhost".to_owned()];
+    let write = |now: jiff::Timestamp| {
+        let (certificate, key) = crate::self_signed(&names, now).unwrap();
+        std::fs::write(&certfile, certificate).unwrap();
+        std::fs::write(&pkeyfile, key).unwrap();
+    };
+    let time = TimeShift::new();
+    let clock = Clock::shifted(time.clone());
+    write(clock.now());
+    let options = ServerOptions {
+        addr: Some("127.0.0.1".into()),
+        host: Some("localhost".into()),
+        certfile: Some(certfile.clone()),
+        pkeyfile: Some(pkeyfile.clone()),
+        ..Default::default()
+    };
+    let mut server = Running::start(options, &clock);
+    let (port, trusted) = server.told().await;
+    let (first, _) = ask(port, &trusted, None).await.unwrap();
+
+    // Half-written files are not used, and do no harm.
+    std::fs::write(&certfile, "-----BEGIN CERTIFICATE-----").unwrap();
+    time.advance(Duration::from_secs(60));
+    assert_eq!(ask(port, &trusted, None).await.unwrap().0, first);
+
+    time.advance(Duration::from_secs(86_400 * 30));
+    write(clock.now());
+    time.advance(Duration::from_secs(60));
+    let (same_port, renewed) = server.told().await;
+    assert_eq!(same_port, port);
+    assert_ne!(renewed, trusted);
+    assert_eq!(expiry(&ask(port, &renewed, None).await.unwrap().0) - expiry(&first), 30);
+    assert!(ask(port, &trusted, None).await.is_err());
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
+async fn clients_are_known_by_their_certificates() {
+    let clock = Clock::system();
+    let clients = Authority::for_clients(clock.now());
+    let strangers = Authority::for_clients(clock.now());
+    for verify in [ClientCertificates::Unasked, ClientCertificates::Optional, ClientCertificates::Required] {
+        let options = ServerOptions { verify, verify_cadata: Some(clients.pem.clone()), ..Default::default() };
+        let mut server = Running::start(options, &clock);
+        let (port, trusted) = server.told().await;
+        let (_, peer) = ask(port, &trusted, Some(clients.issue_for_client("apiserver", clock.now()))).await.unwrap();
+        assert_eq!(peer["subject"], json!([[["commonName", "apiserver"]]]));
+        assert_eq!(peer["issuer"], json!([[["commonName", "kopf webhooks"]]]));
+        let unknown = ask(port, &trusted, Some(strangers.issue_for_client("apiserver", clock.now()))).await;
+        assert!(unknown.is_err(), "{unknown:?}");
+        let unnamed = ask(port, &trusted, None).await;
+        match verify {
+            ClientCertificates::Required => assert!(unnamed.is_err(), "{unnamed:?}"),
+            _ => assert_eq!(unnamed.unwrap().1, json!({})),
+        }
+    }
 }

@@ -1,0 +1,108 @@
+"""The end of an operator: its cleanup, and how long that may take."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+from cluster_fixtures import ExampleObjects
+from operator_process import OperatorProcess
+
+StartOperator = Callable[..., OperatorProcess]
+
+HANDLERS = """
+import asyncio, time, kopf
+
+@kopf.on.create('kopfexamples')
+def create_fn(**_):
+    return 'created'
+"""
+
+
+def started(operator: StartOperator, examples: ExampleObjects, script: str) -> OperatorProcess:
+    """An operator that has shown that it works."""
+    process = operator(HANDLERS + script)
+    examples.create('obj')
+    examples.wait('obj', lambda body: body['status']['create_fn'] == 'created')
+    return process
+
+
+def test_cleanup_is_tried_again(operator: StartOperator, examples: ExampleObjects) -> None:
+    process = started(
+        operator,
+        examples,
+        """
+@kopf.on.cleanup(backoff=0.1)
+async def cleanup_fn(retry, logger, **_):
+    logger.info(f'Try {retry}.')
+    if retry == 0:
+        raise kopf.TemporaryError('not yet', delay=0.1)
+    if retry == 1:
+        raise ValueError('not yet, either')
+""",
+    )
+    assert process.stop() == 0
+    assert [process.count(f'Try {retry}.') for retry in range(4)] == [1, 1, 1, 0]
+    assert process.count("Activity 'cleanup_fn' succeeded.") == 1
+
+
+def test_cleanup_is_cancelled_at_its_timeout(
+    operator: StartOperator, examples: ExampleObjects
+) -> None:
+    process = started(
+        operator,
+        examples,
+        """
+@kopf.on.cleanup(timeout=0.5)
+async def endless_fn(logger, **_):
+    try:
+        await asyncio.sleep(3600)
+    except asyncio.CancelledError:
+        logger.info('Cancelled.')
+        raise
+
+@kopf.on.cleanup()
+def other_fn(logger, **_):
+    logger.info('The others are called, too.')
+""",
+    )
+    assert process.stop() == 1
+    assert process.count('Cancelled.') == 1
+    assert process.count("Activity 'endless_fn' has timed out after") > 0
+    assert process.count('The others are called, too.') == 1
+
+
+def test_cleanup_gives_up_after_its_timeout_also_between_the_tries(
+    operator: StartOperator, examples: ExampleObjects
+) -> None:
+    process = started(
+        operator,
+        examples,
+        """
+@kopf.on.cleanup(timeout=0.5, backoff=0.2)
+def failing_fn(**_):
+    raise ValueError('never')
+""",
+    )
+    assert process.stop() == 1
+    assert process.count("Activity 'failing_fn'", 'never') > 1
+    assert process.count("Activity 'failing_fn'", 'it would time out in 0.5 seconds')
+
+
+def test_an_endless_exit_is_killed(operator: StartOperator, examples: ExampleObjects) -> None:
+    process = started(
+        operator,
+        examples,
+        """
+@kopf.on.startup()
+def configure(settings, **_):
+    settings.process.ultimate_exiting_timeout = 0.5
+
+@kopf.on.cleanup()
+def endless_fn(logger, **_):
+    logger.info('Cleaning up.')
+    time.sleep(3600)
+""",
+    )
+    assert process.stop() == -signal.SIGKILL
+    assert process.count('Cleaning up.') == 1

@@ -1,0 +1,88 @@
+"""Clients that the cluster knows by their certificates."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pathlib
+from collections.abc import Callable
+
+import pytest
+
+from cluster_fixtures import ExampleObjects
+from controlplane import ControlPlane, make_client_certificate
+from operator_process import OperatorProcess
+
+SCRIPT = """
+import kopf
+
+@kopf.on.create('kopfexamples')
+def create_fn(**_):
+    return 'created'
+"""
+
+
+@pytest.mark.parametrize('form', ['data', 'files'])
+def test_the_certificate_of_the_kubeconfig(
+    plane: ControlPlane,
+    operator: Callable[..., OperatorProcess],
+    examples: ExampleObjects,
+    tmp_path: pathlib.Path,
+    form: str,
+) -> None:
+    pki = plane.folder / 'pki'
+    make_client_certificate(pki, '/O=system:masters/CN=certified', f'client-{form}')
+    certificate, key = pki / f'client-{form}.crt', pki / f'client-{form}.key'
+
+    def encoded(path: pathlib.Path) -> str:
+        return base64.b64encode(path.read_bytes()).decode()
+
+    user = {
+        'files': {'client-certificate': str(certificate), 'client-key': str(key)},
+        'data': {
+            'client-certificate-data': encoded(certificate),
+            'client-key-data': encoded(key),
+        },
+    }[form]
+    cluster = {
+        'server': plane.client.server,
+        'certificate-authority-data': encoded(pki / 'ca.crt'),
+    }
+    config = tmp_path / 'certified'
+    content = {
+        'apiVersion': 'v1',
+        'kind': 'Config',
+        'current-context': 'test',
+        'clusters': [{'name': 'test', 'cluster': cluster}],
+        'users': [{'name': 'test', 'user': user}],
+        'contexts': [{'name': 'test', 'context': {'cluster': 'test', 'user': 'test'}}],
+    }
+    config.write_text(json.dumps(content))
+    process = operator(SCRIPT, env={'KUBECONFIG': str(config)})
+    examples.create('obj')
+    examples.wait('obj', lambda body: body['status']['create_fn'] == 'created')
+    assert process.stop() == 0
+
+
+def test_a_certificate_that_is_not_allowed_anything(
+    plane: ControlPlane, operator: Callable[..., OperatorProcess], tmp_path: pathlib.Path
+) -> None:
+    """The cluster knows who it is, and refuses: that is told, and the operator goes on."""
+    pki = plane.folder / 'pki'
+    make_client_certificate(pki, '/CN=nobody-special', 'client-nobody')
+    process = operator(
+        SCRIPT
+        + f"""
+@kopf.on.login()
+def login_fn(**_):
+    return kopf.ConnectionInfo(
+        server={plane.client.server!r},
+        ca_path={str(pki / 'ca.crt')!r},
+        certificate_path={str(pki / 'client-nobody.crt')!r},
+        private_key_path={str(pki / 'client-nobody.key')!r},
+    )
+"""
+    )
+    process.wait_log('nobody-special')
+    assert process.is_running()
+    assert process.stop() == 0
