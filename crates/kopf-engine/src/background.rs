@@ -37,8 +37,10 @@ const TARGET: &str = "kopf.engine.background";
 /// are short, and more of them at once would only take more memory.
 const TIMERS_AT_ONCE: usize = 256;
 
-/// After this time, a call is a long one, and makes room for the next one.
+/// After this time, a call is a long one, and makes room for the next one; unless so many others have ended
+/// meanwhile: then it is not the functions that take long, but there are many of them.
 const LONG_CALL: Duration = Duration::from_millis(250);
+const ENDED_MEANWHILE: u64 = TIMERS_AT_ONCE as u64 / 4;
 
 /// Long calls at the same time.
 const LONG_CALLS_AT_ONCE: usize = 4096;
@@ -72,6 +74,8 @@ struct Inner {
     backlog: Mutex<Lane<Entry>>,
     /// How many calls were made.
     calls: AtomicU64,
+    /// How many calls on seats have ended.
+    seated_calls_ended: AtomicU64,
     paused: AtomicBool,
     /// The operator stops: nothing is started any more.
     closing: AtomicBool,
@@ -111,6 +115,7 @@ impl Background {
             crowded: AtomicBool::new(false),
             backlog: Mutex::default(),
             calls: AtomicU64::new(0),
+            seated_calls_ended: AtomicU64::new(0),
             paused: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             ended: Notify::new(),
@@ -238,11 +243,16 @@ impl Background {
     async fn seated(&self, seat: Option<OwnedSemaphorePermit>, round: impl Future<Output = ()>) {
         let Some(seat) = seat else { return round.await };
         tokio::pin!(round);
+        let ended = || self.inner.seated_calls_ended.load(Ordering::Relaxed);
         loop {
+            let ended_before = ended();
             tokio::select! {
                 biased;
                 () = &mut round => break,
                 () = self.inner.clock.sleep(LONG_CALL) => {}
+            }
+            if ended().wrapping_sub(ended_before) >= ENDED_MEANWHILE {
+                continue;
             }
             if let Ok(_place) = Arc::clone(&self.inner.long_calls).try_acquire_owned() {
                 self.pass_on(Some(seat));
@@ -250,6 +260,7 @@ impl Background {
             }
             self.tell_of_the_crowd();
         }
+        self.inner.seated_calls_ended.fetch_add(1, Ordering::Relaxed);
         self.pass_on(Some(seat));
     }
 

@@ -68,7 +68,8 @@ fn diff(old: &str, new: &str) -> PyResult<String> {
 #[pyo3(signature = (essence, keys, annotations, patched, /))]
 fn shrink_essence(essence: &str, keys: Vec<String>, annotations: &str, patched: &str) -> PyResult<String> {
     let parse = |text: &str| serde_json::from_str(text).map_err(failures::invalid_json);
-    let (essence, annotations, patched): (Value, Value, Value) = (parse(essence)?, parse(annotations)?, parse(patched)?);
+    let (essence, annotations, patched): (Value, Value, Value) =
+        (parse(essence)?, parse(annotations)?, parse(patched)?);
     let mut patch = MergePatch::new();
     patch.set(&FieldPath::from(["metadata", "annotations"]), patched);
     let body = json!({"metadata": {"annotations": annotations}});

@@ -367,3 +367,38 @@ async fn thousands_of_timers_tick_without_overlaps() {
     assert!(counts.len() == 1000 && counts.values().all(|count| *count == 2), "{counts:?}");
     running.finish().await.unwrap();
 }
+
+/// How many calls were under way at most, with so many objects and a timer for each of them.
+async fn most_under_way(
+    objects: usize,
+    call: impl Fn(Call) -> BoxFuture<'static, Reply> + Send + Sync + 'static,
+) -> usize {
+    let script = Script::new(&[timer(json!({"interval": 86400}))]).on_async("background_fn", call);
+    let running = start(script, |cluster| {
+        for number in 0..objects {
+            cluster.create(&format!("object-{number}"), json!({"field": number}));
+        }
+    });
+    running.wait_for_calls(objects).await;
+    running.script.seen().under_way["background_fn"].1
+}
+
+/// As on a machine with too few processors or threads: each function is short, but waits for the others.
+#[tokio::test(start_paused = true)]
+async fn a_burst_of_short_calls_is_not_taken_for_long_ones() {
+    let processor = Arc::new(tokio::sync::Semaphore::new(1));
+    let most = most_under_way(2000, move |_| {
+        let processor = Arc::clone(&processor);
+        Box::pin(async move {
+            let _turn = processor.acquire_owned().await;
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            done()
+        })
+    });
+    assert_eq!(most.await, 256);
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_calls_make_room_for_others() {
+    assert_eq!(most_under_way(1000, |_| Box::pin(std::future::pending())).await, 1000);
+}
