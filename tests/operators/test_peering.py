@@ -262,6 +262,7 @@ import kopf
     for number in range(3):
         process.wait_log(f'The daemon sees {number}.')
         process.wait_log(f' of {number}.', 'Tick')
+        examples.wait('obj', lambda body: body['metadata'].get('finalizers'))
         plane.client.patch(peering.path, {'status': {'boss': boss}})
         process.wait_log(PAUSING, count=number + 1)
         process.wait_log('The daemon stops for OPERATOR_PAUSING.', count=number + 1)
