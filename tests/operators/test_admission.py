@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import http.client
 import json
@@ -429,6 +430,38 @@ def check(**_):
 """)
         assert process.wait() != 0
     assert process.count(f'cannot listen for webhooks on 127.0.0.1:{port}') > 0
+
+
+@pytest.mark.parametrize(
+    'server, host',
+    [
+        ('WebhookK3dServer', 'host.k3d.internal'),
+        ('WebhookMinikubeServer', 'host.minikube.internal'),
+        ('WebhookDockerDesktopServer', 'host.docker.internal'),
+        ('WebhookAutoServer', 'localhost'),
+    ],
+)
+def test_servers_for_local_clusters(webhooks: Webhooks, server: str, host: str) -> None:
+    """The cluster reaches this machine under another name, for which the certificate is made."""
+    process = webhooks.start(
+        """
+@kopf.on.validate('kopfexamples', labels=LABELS)
+def check(**_):
+    pass
+""",
+        header=HEADER.replace('kopf.WebhookServer()', f'kopf.{server}()'),
+    )
+    client_config = webhooks.wait()[0]['clientConfig']
+    address = urllib.parse.urlsplit(client_config['url'])
+    assert (address.scheme, address.hostname, address.path) == ('https', host, '/check')
+    authority = base64.b64decode(client_config['caBundle']).decode()
+    context = ssl.create_default_context(cadata=authority)
+    with (
+        socket.create_connection(('localhost', address.port), timeout=30) as raw,
+        context.wrap_socket(raw, server_hostname=host) as connection,
+    ):
+        assert connection.getpeercert()
+    assert process.stop() == 0
 
 
 def test_ngrok_is_not_installed(operator: StartOperator) -> None:

@@ -281,3 +281,19 @@ import kopf
     assert process.count('Tick 1 of') == 1
     assert process.stop() == 0
     assert process.count('The daemon stops for OPERATOR_EXITING.') == 1
+
+
+def test_stealth_says_nothing_of_keeping_alive(
+    operator: StartOperator, examples: ExampleObjects, peering: Peering
+) -> None:
+    for stealth, identity in [(False, 'loud'), (True, 'quiet')]:
+        text = OPERATOR + (
+            f'\n@kopf.on.startup()\ndef configure(settings, **_):\n'
+            f'    settings.peering.stealth = {stealth}\n'
+        )
+        process = operator(text, '--peering=team', '--verbose', env={'POD_ID': identity})
+        peering.wait(identity)
+        examples.create(identity)
+        examples.wait(identity, lambda body, by=identity: body['status']['by'] == by)
+        assert process.stop() == 0
+        assert (process.count('Keep-alive in') > 0) is not stealth
