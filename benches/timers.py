@@ -11,25 +11,22 @@ differences from the same operator without objects. It ends with an error if the
 from __future__ import annotations
 
 import argparse
-import concurrent.futures
-import contextlib
 import dataclasses
-import os
 import pathlib
-import socket
 import sys
 import tempfile
 import time
-import urllib.request
-from collections.abc import Iterator
 
 from kopf.testing import Cluster
 
-from .peers.processes import OperatorProcess
+from .embedded import create, rest, running, wait_until
 
 PROJECT = pathlib.Path(__file__).resolve().parents[1]
 CRDS = PROJECT / 'tests' / 'controlplane' / 'manifests' / 'crds.yaml'
 RESOURCE = '/apis/kopf.dev/v1/namespaces/default/kopfexamples'
+
+CALLED = 'kopf_handler_duration_seconds_count{handler="timer_fn",kind="timer"}'
+IDLE = 'kopf_queue_objects{state="idle"}'
 
 #: What a timer may cost.
 BYTES_PER_TIMER = 1024
@@ -70,71 +67,32 @@ class TimersBench:
         self._idle_seconds = idle_seconds
 
     def create(self, n: int) -> None:
-        def create_one(number: int) -> None:
-            body = {
+        bodies = (
+            {
                 'apiVersion': 'kopf.dev/v1',
                 'kind': 'KopfExample',
                 'metadata': {'name': f'timed-{number:06}'},
                 'spec': {'field': 'value'},
             }
-            self._cluster.request('POST', RESOURCE, body)
-
-        with concurrent.futures.ThreadPoolExecutor(8) as threads:
-            list(threads.map(create_one, range(n)))
+            for number in range(n)
+        )
+        create(self._cluster, RESOURCE, bodies)
 
     def measure(self, kind: str, *, objects: int, calls: int) -> Figures:
         """An operator from its start until nothing is left to do, and for a while after that."""
-        initial_delay = 0 if calls else 36000
-        with self._running(kind, initial_delay) as (operator, metrics):
-            while True:
-                operator.check()
-                seen = metrics()
-                called = seen.get('kopf_handler_duration_seconds_count', 0)
-                if seen.get('kopf_queue_objects', 0) >= objects and called >= calls:
-                    break
-                time.sleep(0.5)
-            cpu = busy = operator.cpu()
-            while busy is not None:  # until it is at rest: what was called is put away
-                time.sleep(1)
-                cpu, before = operator.cpu(), cpu
-                busy = cpu if cpu - before > 0.02 else None
+        script = self._folder / 'timers.py'
+        script.write_text(OPERATOR.format(kind=kind))
+        with running(script, {'INITIAL_DELAY': '0' if calls else '36000'}) as (operator, metrics):
+            wait_until(
+                operator,
+                metrics,
+                lambda seen: seen.get(IDLE, -1) >= objects and seen.get(CALLED, 0) >= calls,
+            )
+            cpu = rest(operator)  # what was called is put away by then
             started = time.monotonic()
             time.sleep(self._idle_seconds)
             spent = (operator.cpu() - cpu) / (time.monotonic() - started)
             return Figures(operator.rss(), operator.peak_rss(), 100 * spent)
-
-    @contextlib.contextmanager
-    def _running(self, kind: str, initial_delay: float) -> Iterator[tuple[OperatorProcess, object]]:
-        with socket.socket() as listener:
-            listener.bind(('localhost', 0))
-            address = f'http://localhost:{listener.getsockname()[1]}'
-        script = self._folder / 'timers.py'
-        script.write_text(OPERATOR.format(kind=kind))
-        options = ['run', str(script), '-n', 'default', '--standalone', '--quiet']
-        operator = OperatorProcess(
-            [sys.executable, '-m', 'kopf', *options, f'--liveness={address}/healthz'],
-            {**os.environ, 'INITIAL_DELAY': str(initial_delay)},
-            self._folder / 'operator.log',
-        )
-        try:
-            yield operator, lambda: fetch_metrics(f'{address}/metrics')
-        finally:
-            operator.stop()
-
-
-def fetch_metrics(address: str) -> dict[str, float]:
-    """The samples of timers and of objects at rest by their names; none if nobody answers."""
-    wanted = {
-        'kopf_handler_duration_seconds_count{handler="timer_fn",kind="timer"}',
-        'kopf_queue_objects{state="idle"}',
-    }
-    try:
-        with urllib.request.urlopen(address, timeout=10) as answer:
-            lines = answer.read().decode().splitlines()
-    except OSError:
-        return {}
-    samples = (line.rsplit(' ', 1) for line in lines if not line.startswith('#'))
-    return {name.split('{')[0]: float(value) for name, value in samples if name in wanted}
 
 
 def main() -> None:

@@ -27,6 +27,8 @@ class OperatorEntry:
     build: tuple[str, ...]
     version: tuple[str, ...]
     default: bool
+    #: The phases it takes part in; None for all.
+    phases: frozenset[str] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Configuration:
                 build=tuple(entry.get('build', ())),
                 version=tuple(entry.get('version', ())),
                 default=entry.get('default', True),
+                phases=frozenset(entry['phases']) if 'phases' in entry else None,
             )
             for entry in data['operator']
         )
