@@ -95,7 +95,7 @@ class PostingSettings:
     logging_backoffs: float | Iterable[float] = (1, 1, 2, 3, 5)
     #: How many objects have their events posted at the same time.
     worker_limit: int | None = None
-    #: How long the order of the events of one object is remembered after the last one.
+    #: For operators of kopf 1.45: there is no queue per object here that would have to be kept.
     idle_timeout: float = 1.0
     #: `reportingComponent` and `source.component` of the events.
     reporting_component: str = 'kopf'
@@ -168,7 +168,7 @@ class QueueingSettings:
 
     #: How many objects are handled at the same time.
     worker_limit: int | None = None
-    #: How long the queue of an object is kept after its last event.
+    #: For operators of kopf 1.45: there is no queue per object here that would have to be kept.
     idle_timeout: float = 5.0
     #: How long the handling may go on after the operator was asked to stop.
     exit_timeout: float = 2.0
@@ -274,7 +274,8 @@ class PersistenceSettings:
     #: Whether all of that goes to the status, in one request with the results of handlers. It is
     #: done for the custom resources whose schemas keep ``status.kopf``; nothing changes for others.
     compact: bool = False
-    #: How long to wait for a patch to come back in the watch stream.
+    #: For operators of kopf 1.45: here, the answer to a patch is the newest state, and nothing
+    #: waits for it to come back in the watch stream.
     consistency_timeout: float = 5.0
 
 
