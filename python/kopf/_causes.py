@@ -6,8 +6,11 @@ of one object share: the body, the patch, the memo, the loggers.
 from __future__ import annotations
 
 import copy
+import functools
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kopf._diffs import EMPTY, Diff
 from kopf._handlers import Activity, Handler, Reason
@@ -26,34 +29,82 @@ if TYPE_CHECKING:
 class Cause:
     """What all causes have in common."""
 
-    def __init__(self, *, logger: Any, memo: Any, indices: Any = None) -> None:
-        self.logger = logger
+    #: The kwargs of functions, and where they come from.
+    _sources: ClassVar[dict[str, Callable[[Any], Any]]] = {
+        'logger': attrgetter('logger'),
+        'memo': attrgetter('memo'),
+    }
+
+    def __init__(
+            self,
+            *,
+            memo: Any,
+            logger: Any = None,
+            make_logger: Callable[[], Any] | None = None,
+            indices: Any = None,
+    ) -> None:
         self.memo = memo
         self.indices = indices if indices is not None else {}
+        self._logger = logger
+        self._make_logger = make_logger
+
+    @property
+    def logger(self) -> Any:
+        if self._logger is None and self._make_logger is not None:
+            self._logger = self._make_logger()
+        return self._logger
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """What a function is called with. An index hides a kwarg of the same name."""
-        return self._get_kwargs() | dict(self.indices)
+        """What a function is called with."""
+        return self.get_kwargs()
 
-    def _get_kwargs(self) -> dict[str, Any]:
-        return {'logger': self.logger, 'memo': self.memo}
+    def get_kwargs(
+            self, demand: frozenset[str] | None = None, *, is_async: bool = False,
+    ) -> dict[str, Any]:
+        """The kwargs, or only those in demand. An index hides a kwarg of the same name."""
+        sources, indices = self._sources, self.indices
+        if demand is None:
+            return {name: get(self) for name, get in sources.items()} | dict(indices)
+        kwargs = {name: sources[name](self) for name in demand if name in sources}
+        if indices:
+            kwargs |= {name: indices[name] for name in demand if name in indices}
+        return kwargs
+
+    def release(self) -> None:
+        """The call is over: nothing is to be taken from the engine any more."""
 
 
 class ActivityCause(Cause):
     """The operator itself starts, stops, logs in, or is probed."""
+
+    _sources: ClassVar[dict[str, Callable[[Any], Any]]] = Cause._sources | {
+        'activity': attrgetter('activity'),
+        'settings': attrgetter('settings'),
+    }
 
     def __init__(self, *, activity: Activity, settings: OperatorSettings, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.activity = activity
         self.settings = settings
 
-    def _get_kwargs(self) -> dict[str, Any]:
-        return super()._get_kwargs() | {'activity': self.activity, 'settings': self.settings}
-
 
 class ResourceCause(Cause):
     """Something is about an object."""
+
+    _sources: ClassVar[dict[str, Callable[[Any], Any]]] = Cause._sources | {
+        'resource': attrgetter('resource'),
+        'patch': attrgetter('patch'),
+        'body': attrgetter('body'),
+        'spec': attrgetter('body.spec'),
+        'meta': attrgetter('body.metadata'),
+        'status': attrgetter('body.status'),
+        'uid': attrgetter('body.metadata.uid'),
+        'name': attrgetter('body.metadata.name'),
+        'namespace': attrgetter('body.metadata.namespace'),
+        'labels': attrgetter('body.metadata.labels'),
+        'annotations': attrgetter('body.metadata.annotations'),
+    }
 
     def __init__(self, *, resource: Resource, patch: Patch, body: Body, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -61,36 +112,19 @@ class ResourceCause(Cause):
         self.patch = patch
         self.body = body
 
-    def _get_kwargs(self) -> dict[str, Any]:
-        body = self.body
-        meta = body.metadata
-        return {
-            'logger': self.logger,
-            'memo': self.memo,
-            'resource': self.resource,
-            'patch': self.patch,
-            'body': body,
-            'spec': body.spec,
-            'meta': meta,
-            'status': body.status,
-            'uid': meta.uid,
-            'name': meta.name,
-            'namespace': meta.namespace,
-            'labels': meta.labels,
-            'annotations': meta.annotations,
-        }
-
 
 class WatchingCause(ResourceCause):
     """An event has come from the cluster, whatever it means."""
+
+    _sources: ClassVar[dict[str, Callable[[Any], Any]]] = ResourceCause._sources | {
+        'type': attrgetter('type'),
+        'event': attrgetter('event'),
+    }
 
     def __init__(self, *, type: str | None, event: dict[str, Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.type = type
         self.event = event
-
-    def _get_kwargs(self) -> dict[str, Any]:
-        return super()._get_kwargs() | {'type': self.type, 'event': self.event}
 
 
 class IndexingCause(ResourceCause):
@@ -106,29 +140,35 @@ class SpawningCause(ResourceCause):
 
 
 class ChangingCause(ResourceCause):
-    """An object has changed in a way that matters."""
+    """An object has changed in a way that matters. The changes are decoded when asked for."""
 
-    def __init__(
-            self,
-            *,
-            reason: Reason,
-            diff: Diff = EMPTY,
-            old: Any = None,
-            new: Any = None,
-            initial: bool = False,
-            **kwargs: Any,
-    ) -> None:
+    _sources: ClassVar[dict[str, Callable[[Any], Any]]] = ResourceCause._sources | {
+        'reason': attrgetter('reason'),
+        'diff': attrgetter('diff'),
+        'old': attrgetter('old'),
+        'new': attrgetter('new'),
+    }
+
+    def __init__(self, *, reason: Reason, change: Job | Cycle | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.reason = reason
-        self.diff = diff
-        self.old = old
-        self.new = new
-        self.initial = initial
+        self._change = change
 
-    def _get_kwargs(self) -> dict[str, Any]:
-        return super()._get_kwargs() | {
-            'reason': self.reason, 'diff': self.diff, 'old': self.old, 'new': self.new,
-        }
+    @functools.cached_property
+    def diff(self) -> Diff:
+        diff = self._change.diff if self._change is not None else None
+        return Diff._from_json(diff) if diff is not None else EMPTY
+
+    @functools.cached_property
+    def old(self) -> Any:
+        return _decode(self._change.old) if self._change is not None else None
+
+    @functools.cached_property
+    def new(self) -> Any:
+        return _decode(self._change.new) if self._change is not None else None
+
+    def release(self) -> None:
+        self._change = None
 
     @property
     def deleted(self) -> bool:
@@ -142,41 +182,65 @@ class DaemonCause(ResourceCause):
         super().__init__(**kwargs)
         self.stopper = stopper
 
-    @property
-    def sync_kwargs(self) -> dict[str, Any]:
-        return self._get_kwargs() | {'stopped': self.stopper.sync_waiter} | dict(self.indices)
-
-    @property
-    def async_kwargs(self) -> dict[str, Any]:
-        return self._get_kwargs() | {'stopped': self.stopper.async_waiter} | dict(self.indices)
+    def get_kwargs(
+            self, demand: frozenset[str] | None = None, *, is_async: bool = False,
+    ) -> dict[str, Any]:
+        kwargs = super().get_kwargs(demand)
+        if (demand is None or 'stopped' in demand) and 'stopped' not in self.indices:
+            stopper = self.stopper
+            kwargs['stopped'] = stopper.async_waiter if is_async else stopper.sync_waiter
+        return kwargs
 
 
 class WebhookCause(ResourceCause):
     """An object is asked to be changed, and the change is to be admitted."""
 
-    def __init__(self, *, dryrun: bool = False, **kwargs: Any) -> None:
-        self.extras = {name: kwargs.pop(name, None) for name in (
+    _sources: ClassVar[dict[str, Callable[[Any], Any]]] = ResourceCause._sources | {
+        name: attrgetter(name) for name in (
             'headers', 'sslpeer', 'userinfo', 'warnings', 'operation', 'subresource',
-            'old', 'new', 'diff')}
+            'old', 'new', 'diff', 'dryrun')
+    }
+
+    def __init__(
+            self,
+            *,
+            dryrun: bool = False,
+            headers: Any = None,
+            sslpeer: Any = None,
+            userinfo: Any = None,
+            warnings: list[str] | None = None,
+            operation: str | None = None,
+            subresource: str | None = None,
+            old: Body | None = None,
+            new: Body | None = None,
+            diff: Diff | None = None,
+            **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.dryrun = dryrun
-
-    def _get_kwargs(self) -> dict[str, Any]:
-        return super()._get_kwargs() | self.extras | {'dryrun': self.dryrun}
+        self.headers = headers
+        self.sslpeer = sslpeer
+        self.userinfo = userinfo
+        self.warnings = warnings
+        self.operation = operation
+        self.subresource = subresource
+        self.old = old
+        self.new = new
+        self.diff = diff
 
 
 class ConversionCause(ResourceCause):
     """An object of one version is to be turned into one of another version."""
 
+    _sources: ClassVar[dict[str, Callable[[Any], Any]]] = ResourceCause._sources | {
+        'from_version': attrgetter('from_version'),
+        'to_version': attrgetter('to_version'),
+    }
+
     def __init__(self, *, from_version: str, to_version: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.from_version = from_version
         self.to_version = to_version
-
-    def _get_kwargs(self) -> dict[str, Any]:
-        return super()._get_kwargs() | {
-            'from_version': self.from_version, 'to_version': self.to_version,
-        }
 
 
 class CycleContext:
@@ -208,55 +272,49 @@ class CycleContext:
             context = cycle.context = cls(front, cycle, live)
         return context
 
-    @property
-    def logger(self) -> Any:
+    def get_logger(self) -> Any:
         if self._logger is None:
             from kopf._logging import ObjectLogger
             self._logger = ObjectLogger(body=self.body, settings=self.front.settings)
         return self._logger
 
-    @property
-    def local_logger(self) -> Any:
+    def get_local_logger(self) -> Any:
         if self._local_logger is None:
             from kopf._logging import LocalObjectLogger
             self._local_logger = LocalObjectLogger(body=self.body, settings=self.front.settings)
         return self._local_logger
 
-    @property
-    def terse_logger(self) -> Any:
+    def get_terse_logger(self) -> Any:
         from kopf._logging import TerseObjectLogger
         return TerseObjectLogger(body=self.body, settings=self.front.settings)
 
     def get_cause(self, handler: Handler, cycle: Cycle, job: Job | None = None) -> ResourceCause:
         """The cause for a handler: of its call if there is a job, or of the whole cycle."""
+        common = self._get_common()
         if handler.kind == 'watching':
             if self._watching is None:
                 event = {'type': cycle.type, 'object': self.body._get()}
-                self._watching = WatchingCause(
-                    type=cycle.type, event=event, **self._get_common(self.local_logger))
+                # Not made when it is asked for: this context refers to the cause.
+                common['logger'] = self.get_local_logger()
+                self._watching = WatchingCause(type=cycle.type, event=event, **common)
             return self._watching
         if handler.kind == 'indexing':
-            common: dict[str, Any] = self._get_common(self.terse_logger)
             common['patch'] = Patch(None, body=self.body)  # not applied
-            return IndexingCause(**common)
+            return IndexingCause(make_logger=self.get_terse_logger, **common)
         if handler.kind in ('daemon', 'timer'):
-            common = self._get_common(self.logger)
             if job is None:
-                return SpawningCause(**common)
-            return DaemonCause(stopper=DaemonStopper(), **common)
-        source = job if job is not None else cycle
-        diff = source.diff
+                return SpawningCause(make_logger=self.get_logger, **common)
+            return DaemonCause(stopper=DaemonStopper(), make_logger=self.get_logger, **common)
         return ChangingCause(
             reason=Reason(cycle.reason or 'noop'),
-            old=_decode(source.old),
-            new=_decode(source.new),
-            diff=Diff._from_json(diff) if diff is not None else EMPTY,
-            **self._get_common(self.logger),
+            change=job if job is not None else cycle,
+            make_logger=self.get_logger,
+            **common,
         )
 
-    def _get_common(self, logger: Any) -> dict[str, Any]:
-        return {'logger': logger, 'memo': self.memo, 'indices': self.front.indices,
-                'resource': self.resource, 'patch': self.patch, 'body': self.body}
+    def _get_common(self) -> dict[str, Any]:
+        return {'memo': self.memo, 'indices': self.front.indices, 'resource': self.resource,
+                'patch': self.patch, 'body': self.body}
 
 
 def _decode(content: bytes | None) -> Any:

@@ -5,6 +5,7 @@ There is one class per kind, with the fields that the decorators of this kind se
 """
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kopf._backoff import Exponential
+    from kopf._callees import Callee
     from kopf._errors import ErrorsMode
     from kopf._fields import FieldPath
     from kopf._resources import Selector
@@ -72,6 +74,11 @@ class Handler:
         self.timeout = timeout
         self.retries = retries
         self.backoff = backoff
+
+    @functools.cached_property
+    def callee(self) -> Callee:
+        from kopf._callees import Callee  # not before the operator runs
+        return Callee.of(self.fn)
 
     def __str__(self) -> str:
         return f'{self.title} {self.id!r}'

@@ -10,7 +10,6 @@ import asyncio
 import contextvars
 import datetime
 import functools
-import inspect
 import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -55,7 +54,7 @@ class Invocation:
         self.handler = handler
         self.cause = cause
         self.context = context
-        self.children = ChangingRegistry()
+        self._children: ChangingRegistry | None = None
         self.executed = False  # whether the children were executed explicitly
         self._task: asyncio.Task[None] | None = None
         self._expired = False
@@ -63,22 +62,28 @@ class Invocation:
 
     def start(self, environment: contextvars.Context | None) -> None:
         """Call the function, in the given environment if it is a child of another function."""
-        kwargs = {
-            'param': self.handler.param,
-            'retry': self.job.retry,
-            'started': datetime.datetime.fromtimestamp(self.job.started, datetime.timezone.utc),
-            'runtime': datetime.timedelta(seconds=self.job.runtime),
-        }
-        cause = self.cause
-        if is_async_fn(self.handler.fn):
-            kwargs |= cause.async_kwargs if isinstance(cause, DaemonCause) else cause.kwargs
+        is_async, demand = self.handler.callee
+        kwargs = self._get_own_kwargs(demand) | self.cause.get_kwargs(demand, is_async=is_async)
+        if is_async:
             self._start_task(environment, self.handler.fn(**kwargs))
         else:
-            kwargs |= cause.sync_kwargs if isinstance(cause, DaemonCause) else cause.kwargs
             environment = environment.copy() if environment else contextvars.copy_context()
             pools = self.front.pools
             run = pools.run_daemon if self.handler.kind == 'daemon' else pools.run_handler
             run(lambda: environment.run(self._run_sync, kwargs))
+
+    def _get_own_kwargs(self, demand: frozenset[str] | None) -> dict[str, Any]:
+        job = self.job
+        kwargs: dict[str, Any] = {}
+        if demand is None or 'param' in demand:
+            kwargs['param'] = self.handler.param
+        if demand is None or 'retry' in demand:
+            kwargs['retry'] = job.retry
+        if demand is None or 'started' in demand:
+            kwargs['started'] = datetime.datetime.fromtimestamp(job.started, datetime.timezone.utc)
+        if demand is None or 'runtime' in demand:
+            kwargs['runtime'] = datetime.timedelta(seconds=job.runtime)
+        return kwargs
 
     def stop(self, reason: DaemonStoppingReason) -> None:
         """Tell the daemon or the timer to stop, by its flag or by force. In the event loop."""
@@ -100,6 +105,7 @@ class Invocation:
 
     def _release_job(self) -> Job:
         job, self._job = self.job, None
+        self.cause.release()
         return job
 
     # Coroutine functions.
@@ -109,7 +115,6 @@ class Invocation:
             self.front.loop.create_task, self._run_async(coroutine), name=str(self.handler))
         self._task = environment.run(create) if environment is not None else create()
         self.front.tasks.add(self._task)
-        self._task.add_done_callback(self.front.tasks.discard)
         if self._cancelled:
             self._cancel_task()
 
@@ -133,7 +138,9 @@ class Invocation:
         else:
             self.answer(result)
         finally:
-            self._task = None
+            if self._task is not None:
+                self.front.tasks.discard(self._task)
+                self._task = None
             if timer is not None:
                 timer.cancel()
 
@@ -178,8 +185,14 @@ class Invocation:
     # Sub-handlers.
 
     @property
+    def children(self) -> ChangingRegistry:
+        if self._children is None:
+            self._children = ChangingRegistry()
+        return self._children
+
+    @property
     def has_children(self) -> bool:
-        return not self.executed and bool(self.children._handlers)
+        return not self.executed and self._children is not None and bool(self._children._handlers)
 
     async def run_round(
             self,
@@ -306,17 +319,6 @@ def get_error_kind(error: BaseException) -> str:
     if isinstance(error, Exception):
         return 'arbitrary'
     return 'cancelled'
-
-
-def is_async_fn(fn: Any) -> bool:
-    """Whether a callable gives a coroutine, under all its wrappings."""
-    while True:
-        if isinstance(fn, functools.partial):
-            fn = fn.func
-        elif hasattr(fn, '__wrapped__'):
-            fn = fn.__wrapped__
-        else:
-            return inspect.iscoroutinefunction(fn)
 
 
 def lower_title(handler: Handler) -> str:
