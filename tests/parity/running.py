@@ -189,8 +189,10 @@ class Runner:
 
     def _run(self, scenario: Scenario, side: str, pythons: list[pathlib.Path]) -> Outcome:
         result = self._run_once(scenario, side, pythons)
-        if result.failure and all(python == self.upstream for python in pythons):
-            # Upstream gets stuck once in a while; without its story, there is nothing to compare.
+        is_disturbed = result.failure is not None or 'ServerDisconnectedError' in str(result.log)
+        if is_disturbed and all(python == self.upstream for python in pythons):
+            # Upstream gets stuck once in a while, or uses a connection that the server has closed
+            # just then; without its undisturbed story, there is nothing to compare.
             result = self._run_once(scenario, f'{side}-again', pythons)
         return result
 

@@ -18,8 +18,10 @@ def change_fn(**_):
 def story(world):
     world.start()
     world.create('obj')
-    for value in 'a', 'b', 'c':
+    world.wait_log("Handler 'change_fn' succeeded.")
+    for number, value in enumerate('abc', start=2):
         world.patch('obj', spec={'field': value})
+        world.wait_log("Handler 'change_fn' succeeded.", count=number)
     world.wait_record('timer_fn')
     world.patch('obj', spec={'field': 'd'})
     world.wait_record('timer_fn', 2)
