@@ -2,7 +2,7 @@
 
 Handlers are called with everything that there is to know about an object, and most of them take
 no more than a few kwargs of it by name; the others disappear in ``**_``. What a function cannot
-see need not be made for it: an object is not decoded for those who only want to know its name.
+see need not be made for it: an object is not decoded for those who do not look into it.
 """
 from __future__ import annotations
 
