@@ -75,7 +75,7 @@ fn recorded_object(
     complete(resource, &mut value);
     tidy(&mut value);
     if let Some(writer) = writer {
-        ownership::record(state, resource, writer, None, &mut value);
+        ownership::record(state, resource, writer, None, &mut value)?;
     }
     Ok(value)
 }
@@ -115,7 +115,7 @@ fn settled_object(
     tidy(&mut value);
     if let Some(writer) = writer {
         // What the system adds from here on is not the writer's.
-        ownership::record(state, resource, writer, None, &mut value);
+        ownership::record(state, resource, writer, None, &mut value)?;
     }
     generate_name(state, resource, metadata_of(&mut value)?);
     kinds::prepare_new(state, resource, &mut value)?;
@@ -162,7 +162,7 @@ pub fn new_state(
         complete(resource, &mut value);
         tidy(&mut value);
         if let Some(writer) = writer {
-            ownership::record(state, resource, writer, Some(old), &mut value);
+            ownership::record(state, resource, writer, Some(old), &mut value)?;
         }
         Ok(value)
     })?;
@@ -205,7 +205,7 @@ fn settled_state(
     keep_system_metadata(old, &mut value);
     tidy(&mut value);
     if let Some(writer) = writer {
-        ownership::record(state, resource, writer, Some(old), &mut value);
+        ownership::record(state, resource, writer, Some(old), &mut value)?;
     }
     kinds::prepare_change(resource, old, &mut value);
     kinds::note_phase(resource, old, &mut value, state.now());

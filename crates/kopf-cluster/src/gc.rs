@@ -170,7 +170,7 @@ fn disown(state: &Arc<State>, resource: &Arc<ResourceType>, place: &Place, uid: 
         }
         drop_if_empty(&mut next, "ownerReferences");
         // What is gone, nobody owns any more.
-        ownership::record(state, resource, &Writer::system("kube-controller-manager", ""), Some(old), &mut next);
+        ownership::record(state, resource, &Writer::system("kube-controller-manager", ""), Some(old), &mut next)?;
         Ok(next)
     });
 }

@@ -190,7 +190,7 @@ fn settle_crd(state: &Arc<State>, crds: &Arc<ResourceType>, name: &str) {
         let others: Vec<Value> =
             state.store().list(&crds.storage, None, None).iter().map(|stored| stored.decode()).collect();
         let Some(mut settled) = crd::settle(crd, &others, now) else { return Ok(crd.clone()) };
-        ownership::record(state, crds, &writer, Some(crd), &mut settled);
+        ownership::record(state, crds, &writer, Some(crd), &mut settled)?;
         Ok(settled)
     });
 }

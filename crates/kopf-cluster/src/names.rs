@@ -202,27 +202,41 @@ pub fn check_metadata(metadata: &Value, rule: NameRule, standard_finalizers: boo
             }
         }
     }
+    errors.extend(check_labels(metadata, "metadata.labels"));
+    errors.extend(check_annotations(metadata, "metadata.annotations"));
+    errors.extend(check_finalizers(metadata, standard_finalizers));
+    errors.extend(check_owners(metadata));
+    errors
+}
+
+/// What is wrong with the labels of an object.
+pub fn check_labels(metadata: &Value, path: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
     for (key, value) in metadata.get("labels").and_then(Value::as_object).into_iter().flatten() {
         for problem in check_qualified_name(key) {
-            errors.push(FieldError::invalid("metadata.labels", json!(key), problem));
+            errors.push(FieldError::invalid(path, json!(key), problem));
         }
         let value = value.as_str().unwrap_or_default();
         for problem in check_label_value(value) {
-            errors.push(FieldError::invalid("metadata.labels", json!(value), problem));
+            errors.push(FieldError::invalid(path, json!(value), problem));
         }
     }
+    errors
+}
+
+/// What is wrong with the annotations of an object.
+pub fn check_annotations(metadata: &Value, path: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
     let mut annotations_bytes = 0;
     for (key, value) in metadata.get("annotations").and_then(Value::as_object).into_iter().flatten() {
         for problem in check_qualified_name(&key.to_lowercase()) {
-            errors.push(FieldError::invalid("metadata.annotations", json!(key), problem));
+            errors.push(FieldError::invalid(path, json!(key), problem));
         }
         annotations_bytes += key.len() + value.as_str().map(str::len).unwrap_or_default();
     }
     if annotations_bytes > 256 * 1024 {
-        errors.push(FieldError::too_long("metadata.annotations", 256 * 1024));
+        errors.push(FieldError::too_long(path, 256 * 1024));
     }
-    errors.extend(check_finalizers(metadata, standard_finalizers));
-    errors.extend(check_owners(metadata));
     errors
 }
 

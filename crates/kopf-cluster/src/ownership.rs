@@ -4,6 +4,7 @@
 //! applies configurations. How it is done is in `patching/managed`; here is for whom, and which
 //! fields a part of an object never touches.
 
+use std::cell::Cell;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use crate::catalog::{Catalog, ResourceType};
 use crate::clock::timestamp;
 use crate::convert;
 use crate::patching::managed::{
-    ApplyError, FieldSet, Versions, Write, apply, keep_times_of_no_change, manager_name, record_write,
+    ApplyError, FieldSet, Unconverted, Versions, Write, apply, keep_times_of_no_change, manager_name, record_write,
 };
 use crate::query::WriteOptions;
 use crate::request::Request;
@@ -20,34 +21,44 @@ use crate::schema::Schema;
 use crate::state::State;
 use crate::status::Refusal;
 use crate::traits;
+use crate::webhooks::{Converter, Replay};
 
 /// Who writes, and which part of an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Writer {
     manager: String,
     /// Empty for the object itself.
     subresource: String,
+    /// What the request has learnt from conversion webhooks; none for the system, whose writes are
+    /// the same in all versions.
+    replay: Option<Arc<Replay>>,
 }
 
 impl Writer {
     /// The client of a request.
     pub fn of(request: &Request, options: &WriteOptions, subresource: Option<&str>) -> Self {
         let manager = manager_name(options.field_manager.as_deref().unwrap_or_default(), request.user_agent());
-        Self { manager, subresource: subresource.unwrap_or_default().to_owned() }
+        let replay = Some(Arc::clone(&request.replay));
+        Self { manager, subresource: subresource.unwrap_or_default().to_owned(), replay }
     }
 
     /// A part of the system itself.
     pub fn system(manager: &str, subresource: &str) -> Self {
-        Self { manager: manager.to_owned(), subresource: subresource.to_owned() }
+        Self { manager: manager.to_owned(), subresource: subresource.to_owned(), replay: None }
     }
 }
 
-/// Records a create, an update or a patch in the new state of an object.
-pub fn record(state: &State, resource: &ResourceType, writer: &Writer, old: Option<&Value>, new: &mut Value) {
+/// Records a create, an update or a patch in the new state of an object. It is only refused while
+/// the answer of a conversion webhook is awaited.
+pub fn record(
+    state: &State,
+    resource: &ResourceType,
+    writer: &Writer,
+    old: Option<&Value>,
+    new: &mut Value,
+) -> Result<(), Refusal> {
     let ignored = untouched(resource, &writer.subresource);
-    with_write(state, resource, writer, ignored, |write| {
-        record_write(write, old, new);
-    });
+    with_write(state, resource, writer, ignored, |write| record_write(write, old, new))
 }
 
 /// A write that changes nothing does not change the times of the bookkeeping either.
@@ -65,7 +76,7 @@ pub fn apply_configuration(
     force: bool,
 ) -> Result<Value, Refusal> {
     let ignored = untouched(resource, &writer.subresource);
-    with_write(state, resource, writer, ignored, |write| apply(write, live, configuration, force).map_err(refusal))
+    with_write(state, resource, writer, ignored, |write| apply(write, live, configuration, force).map_err(refusal))?
 }
 
 fn with_write<T>(
@@ -74,16 +85,21 @@ fn with_write<T>(
     writer: &Writer,
     ignored: &FieldSet,
     act: impl FnOnce(&Write<'_>) -> T,
-) -> T {
-    let versions = KindVersions { catalog: state.catalog(), resource };
-    act(&Write {
+) -> Result<T, Refusal> {
+    let converter = writer.replay.as_deref().map(|replay| Converter { state, replay });
+    let versions = KindVersions { catalog: state.catalog(), resource, converter, is_waiting: Cell::new(false) };
+    let done = act(&Write {
         versions: &versions,
         api_version: resource.api_version(),
         manager: &writer.manager,
         subresource: &writer.subresource,
         ignored,
         now: &timestamp(state.now()),
-    })
+    });
+    match versions.is_waiting.get() {
+        true => Err(Replay::wait()),
+        false => Ok(done),
+    }
 }
 
 /// The fields that a write to a part never changes, whatever was sent.
@@ -135,6 +151,10 @@ fn refusal(error: ApplyError) -> Refusal {
 struct KindVersions<'a> {
     catalog: Arc<Catalog>,
     resource: &'a ResourceType,
+    /// Who asks the conversion webhook of the kind.
+    converter: Option<Converter<'a>>,
+    /// Whether an answer of the webhook is not there yet, so that whatever comes out is void.
+    is_waiting: Cell<bool>,
 }
 
 impl KindVersions<'_> {
@@ -151,7 +171,18 @@ impl Versions for KindVersions<'_> {
         Some(self.find(api_version)?.schema().cloned().unwrap_or_else(Schema::of_anything))
     }
 
-    fn convert(&self, object: &Value, api_version: &str) -> Option<Value> {
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, Unconverted> {
+        if let Some(converter) = self.converter.filter(|_| self.resource.conversion().is_some()) {
+            // The same object is the same question, whoever asks it.
+            let key = format!("managed/{object}");
+            return match converter.unpruned(self.resource, &key, object, api_version) {
+                Some(converted) => converted.map_err(|refusal| Unconverted::Failed(refusal.message)),
+                None => {
+                    self.is_waiting.set(true);
+                    Err(Unconverted::Failed("the answer of the webhook is awaited".to_owned()))
+                }
+            };
+        }
         let mut converted = object.clone();
         let from = object["apiVersion"].as_str().and_then(|version| self.find(version));
         if let (Some(from), Some(to)) = (from, self.find(api_version))
@@ -162,10 +193,11 @@ impl Versions for KindVersions<'_> {
             convert::from_storage(to, &mut converted);
         }
         converted["apiVersion"] = json!(api_version);
-        Some(converted)
+        Ok(converted)
     }
 
-    fn converts_by_name(&self) -> bool {
-        self.resource.custom().is_some_and(|custom| custom.conversion.is_none())
+    fn may_misfit(&self) -> bool {
+        // The system changes nothing that could fit one version only.
+        self.resource.custom().is_some_and(|custom| custom.conversion.is_none() || self.converter.is_some())
     }
 }

@@ -37,7 +37,7 @@ pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     }
     if resource.plural != "selfsubjectrulesreviews" && resource.plural != "selfsubjectreviews" {
         let writer = Writer::of(request, &WriteOptions::parse(&request.query, "CreateOptions")?, None);
-        ownership::record(state, resource, &writer, None, &mut value);
+        ownership::record(state, resource, &writer, None, &mut value)?;
     }
     let user = json!({"username": request.user.name, "uid": request.user.name, "groups": request.user.groups});
     value["status"] = match resource.plural.as_str() {

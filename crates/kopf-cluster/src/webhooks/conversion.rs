@@ -12,7 +12,8 @@ use super::client::{Call, Target, fetch};
 use super::replay::{Answered, Replay};
 use super::review::not_registered;
 use crate::catalog::ResourceType;
-use crate::names::{self, NameRule};
+use crate::names;
+use crate::schema::FieldError;
 use crate::state::State;
 use crate::status::Refusal;
 use crate::store::Stored;
@@ -76,16 +77,30 @@ impl Converter<'_> {
 
     /// An object in another version.
     pub fn value(&self, resource: &ResourceType, key: &str, value: &Value, wanted: &str) -> Result<Value, Refusal> {
-        let Some(webhook) = resource.conversion().filter(|_| value["apiVersion"] != wanted) else {
+        let mut converted = self.unpruned(resource, key, value, wanted).ok_or_else(Replay::wait)??;
+        if resource.conversion().is_some() && value["apiVersion"] != wanted {
+            self.prune(resource, wanted, &mut converted);
+        }
+        Ok(converted)
+    }
+
+    /// The same, with all that the webhook says; None if the answer is not there yet.
+    pub fn unpruned(
+        &self,
+        resource: &ResourceType,
+        key: &str,
+        value: &Value,
+        wanted: &str,
+    ) -> Option<Result<Value, Refusal>> {
+        let is_asked = value["apiVersion"] != wanted && !is_empty(value);
+        let Some(webhook) = resource.conversion().filter(|_| is_asked) else {
             let mut same = value.clone();
             same["apiVersion"] = json!(wanted);
-            return Ok(same);
+            return Some(Ok(same));
         };
         let key = format!("{key}/convert/{wanted}");
-        let converted = self.convert(webhook, resource, &key, std::slice::from_ref(value), wanted);
-        let mut converted = converted.ok_or_else(Replay::wait)??.pop().ok_or_else(Replay::wait)?;
-        self.prune(resource, wanted, &mut converted);
-        Ok(converted)
+        let converted = self.convert(webhook, resource, &key, std::slice::from_ref(value), wanted)?;
+        Some(converted.and_then(|mut converted| converted.pop().ok_or_else(Replay::wait)))
     }
 
     /// What the schema of a version does not know is dropped, as on every other way in.
@@ -133,6 +148,11 @@ pub async fn convert_stored(
         replay.learn(key, Answered { uid: call.uid, outcome });
     }
     converter.stored(resource, objects)
+}
+
+/// Whether an object is nothing but its type. Nobody is asked about those.
+fn is_empty(object: &Value) -> bool {
+    object.as_object().is_some_and(|fields| fields.keys().all(|name| name == "apiVersion" || name == "kind"))
 }
 
 fn review(uid: &str, originals: &[Value], wanted: &str) -> Value {
@@ -195,7 +215,7 @@ fn read(resource: &ResourceType, originals: &[Value], wanted: &str, answered: &A
                 return Err(format!("{invalid}: must have the same {name}: {before} != {after}"));
             }
         }
-        let metadata = restored_metadata(crate::traits::name_rule(resource), original, object)
+        let metadata = restored_metadata(original, object)
             .map_err(|reason| format!("{webhook} returned invalid metadata: {reason}"))?;
         let mut object = object.clone();
         object["metadata"] = metadata;
@@ -233,34 +253,52 @@ fn response_of(answered: &Answered) -> Result<&Vec<Value>, String> {
 }
 
 /// Conversion changes labels and annotations only; everything else stays as it was.
-fn restored_metadata(rule: NameRule, original: &Value, converted: &Value) -> Result<Value, String> {
-    let mut metadata = original["metadata"].clone();
-    for field in ["labels", "annotations"] {
-        let Some(given) = converted["metadata"].get(field).filter(|given| !given.is_null()) else {
+fn restored_metadata(original: &Value, converted: &Value) -> Result<Value, String> {
+    let given = converted.get("metadata").ok_or("missing metadata in converted object")?;
+    if !given.is_object() {
+        return Err(format!("invalid metadata of type {} in converted object", go_value_type(given)));
+    }
+    let mut metadata = original.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    for (field, path, check) in [
+        ("labels", "metadata.labels", names::check_labels as fn(&Value, &str) -> Vec<FieldError>),
+        ("annotations", "metadata.annotation", names::check_annotations),
+    ] {
+        let Some(given) = given.get(field).filter(|given| !given.is_null()) else {
             if let Some(metadata) = metadata.as_object_mut() {
                 metadata.shift_remove(field);
             }
             continue;
         };
-        for (key, value) in given.as_object().into_iter().flatten() {
-            let found = match value {
-                Value::String(_) => continue,
-                Value::Number(number) if number.is_i64() => "int64",
-                Value::Number(_) => "float64",
-                Value::Bool(_) => "bool",
-                Value::Null => "<nil>",
-                Value::Array(_) => "[]interface {}",
-                Value::Object(_) => "map[string]interface {}",
-            };
+        let Some(entries) = given.as_object() else {
+            return Err(format!("invalid metadata.{field} of type {} in converted object", go_value_type(given)));
+        };
+        if let Some((key, value)) = entries.iter().find(|(_, value)| !value.is_string()) {
+            let found = go_value_type(value);
             return Err(format!("metadata.{field}[{key}] must be a string, but is {found} in converted object"));
         }
+        let is_changed = metadata.get(field) != Some(given);
         metadata[field] = given.clone();
+        let errors = if is_changed { check(&metadata, path) } else { Vec::new() };
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        match errors.len() {
+            0 => {}
+            1 => return Err(errors.concat()),
+            _ => return Err(format!("[{}]", errors.join(", "))),
+        }
     }
-    let errors: Vec<String> = names::check_metadata(&metadata, rule, false).iter().map(ToString::to_string).collect();
-    match errors.len() {
-        0 => Ok(metadata),
-        1 => Err(errors.concat()),
-        _ => Err(format!("[{}]", errors.join(", "))),
+    Ok(metadata)
+}
+
+/// The type of a decoded value, as the server calls it.
+fn go_value_type(value: &Value) -> &'static str {
+    match value {
+        Value::String(_) => "string",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
+        Value::Bool(_) => "bool",
+        Value::Null => "<nil>",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{CRDS, Probe};
+use crate::common::{APPLY, CRDS, Probe};
 use crate::hook::Hook;
 
 const V1: &str = "/apis/example.com/v1/namespaces/default/things";
@@ -147,4 +147,50 @@ async fn failed_conversions_are_told() {
         probe.expect(404, "GET", &format!("{V1}/c"), Value::Null).await;
         assert_eq!(probe.get(&format!("{V1}/a")).await["spec"], json!({"address": "h:1"}));
     }
+}
+
+/// What the managers of an object own in its spec.
+fn owned_specs(object: &Value) -> Vec<(&str, &str, &Value)> {
+    let entries = object["metadata"]["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let owned = entries.iter().map(|entry| {
+        let manager = entry["manager"].as_str().unwrap_or_default();
+        (manager, entry["apiVersion"].as_str().unwrap_or_default(), &entry["fieldsV1"]["f:spec"])
+    });
+    owned.collect()
+}
+
+async fn apply(probe: &Probe, expected: u16, path: &str, configuration: Value) -> Value {
+    let (code, answer) = probe.ask_as("PATCH", path, APPLY, configuration).await;
+    assert_eq!(code, expected, "{path}: {answer:#}");
+    answer
+}
+
+#[tokio::test]
+async fn owners_of_one_version_lose_what_is_changed_in_another() {
+    let probe = Probe::new();
+    let hook = Hook::start(convert).await;
+    probe.create(CRDS, crd(&hook)).await;
+    let path = |version: &str, manager: &str| format!("{version}/a?fieldManager={manager}");
+    let first = thing("v1", "a", json!({"address": "h:1"}));
+    apply(&probe, 201, &path(V1, "one"), first).await;
+    // Only the port differs, but in the version of the first it is a part of the address.
+    let second = thing("v2", "a", json!({"port": "2"}));
+    let refused = apply(&probe, 409, &path(V2, "two"), second.clone()).await;
+    let conflict = "Apply failed with 1 conflict: conflict with \"one\": .spec.address";
+    assert_eq!(refused["message"], conflict);
+    let forced = apply(&probe, 200, &format!("{}&force=true", path(V2, "two")), second).await;
+    assert_eq!(forced["spec"], json!({"host": "h", "port": "2"}));
+    assert_eq!(owned_specs(&forced), [("two", "example.com/v2", &json!({"f:port": {}}))]);
+    let third = probe.patch(&path(V1, "three"), json!({"spec": {"address": "k:2"}})).await;
+    assert_eq!(
+        owned_specs(&third),
+        [("two", "example.com/v2", &json!({"f:port": {}})), ("three", "example.com/v1", &json!({"f:address": {}}))]
+    );
+    // Nobody knows any more what was owned in a version that cannot be converted to.
+    let config = json!({"spec": {"conversion": {"webhook": {"clientConfig": hook.config("/fail")}}}});
+    probe.patch(&format!("{CRDS}/things.example.com"), config).await;
+    let refused = apply(&probe, 500, &path(V1, "one"), thing("v1", "a", json!({"address": "h:1"}))).await;
+    assert_eq!(refused["message"], "conversion webhook for example.com/v1, Kind=Thing failed: not today");
+    let written = probe.patch(&path(V1, "three"), json!({"spec": {"address": "k:3"}})).await;
+    assert_eq!(written["metadata"].get("managedFields"), None);
 }

@@ -9,7 +9,8 @@ use super::owners::{self, Operation, Owned, Owner, Owners};
 use super::path::{compare_values, path_text};
 use super::shape::Shape;
 use super::typed::{fields_of, misfits, with_named_parents, without};
-use super::{Versions, Write, record_in, strip_managed_fields, stripped, take_from_others, zero_object};
+use super::versions::{listed, see};
+use super::{Obstacle, Unconverted, Write, record_in, strip_managed_fields, stripped, take_from_others, zero_object};
 use crate::schema::Schema;
 
 const LAST_APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
@@ -51,6 +52,15 @@ impl ApplyError {
                 json!({"reason": "FieldManagerConflict", "message": message, "field": conflict.field})
             })
             .collect()
+    }
+}
+
+impl From<Obstacle> for ApplyError {
+    fn from(obstacle: Obstacle) -> Self {
+        match obstacle {
+            Obstacle::Owned(conflicts) => Self::Conflicts(conflicts.into_iter().flat_map(each_conflict).collect()),
+            Obstacle::Unseen(reason) => Self::Untypable(reason),
+        }
     }
 }
 
@@ -105,7 +115,13 @@ fn try_apply(write: &Write<'_>, live: Option<&Value>, config: &Value, force: boo
         .map_err(|reason| ApplyError::Untypable(format!("failed to decode managed fields: {reason}")))?;
     strip_managed_fields(&mut object);
     if owners.is_empty() {
-        record_in(write, None, &object, Operation::Update, "before-first-apply", &mut owners);
+        record_in(write, None, &object, Operation::Update, "before-first-apply", &mut owners)?;
+    }
+    for owned in owners.values().filter(|owned| owned.api_version != write.api_version) {
+        // The live object is looked at before anything else, in the version of every owner.
+        if let Err(Unconverted::Failed(reason)) = see(write.versions, &object, &owned.api_version) {
+            return Err(ApplyError::Untypable(reason));
+        }
     }
     let applier = Owner {
         manager: if write.manager.is_empty() { "unknown".to_owned() } else { write.manager.to_owned() },
@@ -119,13 +135,12 @@ fn try_apply(write: &Write<'_>, live: Option<&Value>, config: &Value, force: boo
     let time = last.as_ref().and_then(|last| last.time.clone());
     owners.insert(applier.clone(), Owned { fields, api_version: write.api_version.to_owned(), time });
     let mut applied = match last.filter(|last| !last.fields.is_empty()) {
-        Some(last) => without_abandoned(write, merged, &owners, &last),
+        Some(last) => without_abandoned(write, merged, &owners, &last)?,
         None => merged,
     };
     let mut changes = compare(&shape, &object, &applied);
     changes.ignore(write.ignored);
-    take_from_others(write, &object, &applied, &changes, &mut owners, Some(&applier), force)
-        .map_err(|conflicts| ApplyError::Conflicts(conflicts.into_iter().flat_map(each_conflict).collect()))?;
+    take_from_others(write, &object, &applied, &changes, &mut owners, Some(&applier), force)?;
     if let Some(owned) = owners.get_mut(&applier) {
         owned.fields.remove(stripped());
         if compare_values(&object, &applied).is_ne() {
@@ -148,12 +163,11 @@ fn check_request(write: &Write<'_>, config: &Value) -> Result<Schema, ApplyError
     }
     let schema = write.versions.schema(write.api_version).unwrap_or_else(Schema::of_anything);
     let misfits = misfits(&Shape::new(&schema), config, false);
-    let reason = match misfits.as_slice() {
-        [] => return Ok(schema),
-        [only] => only.clone(),
-        many => format!("errors:\n  {}", many.join("\n  ")),
-    };
-    Err(ApplyError::Untypable(format!("failed to create typed patch object ({}): {reason}", designation(config))))
+    if misfits.is_empty() {
+        return Ok(schema);
+    }
+    let (object, reason) = (designation(config), listed(&misfits));
+    Err(ApplyError::Untypable(format!("failed to create typed patch object ({object}): {reason}")))
 }
 
 /// An object in messages: `namespace/name; group/version, Kind=Kind`.
@@ -176,47 +190,67 @@ fn each_conflict((owner, fields): (Owner, FieldSet)) -> Vec<Conflict> {
 }
 
 /// Removes what the applier applied last time, does not apply now, and nobody else owns.
-fn without_abandoned(write: &Write<'_>, merged: Value, owners: &Owners, last: &Owned) -> Value {
+fn without_abandoned(write: &Write<'_>, merged: Value, owners: &Owners, last: &Owned) -> Result<Value, ApplyError> {
+    match try_without_abandoned(write, &merged, owners, last) {
+        Ok(rest) => Ok(rest),
+        Err(Unconverted::NoVersion) => Ok(merged),
+        Err(Unconverted::Failed(reason)) => Err(ApplyError::Untypable(format!("failed to prune fields: {reason}"))),
+    }
+}
+
+fn try_without_abandoned(
+    write: &Write<'_>,
+    merged: &Value,
+    owners: &Owners,
+    last: &Owned,
+) -> Result<Value, Unconverted> {
     let versions = write.versions;
-    let Some((schema, merged_then)) =
-        versions.schema(&last.api_version).zip(versions.convert(&merged, &last.api_version))
-    else {
-        return merged;
-    };
+    let (schema, merged) = see(versions, merged, &last.api_version)
+        .map_err(|problem| problem.prefixed("failed to convert merged object to last applied version"))?;
     let shape = Shape::new(&schema);
     let last_fields = with_named_parents(&shape, &last.fields);
-    let mut pruned = without(&shape, &merged_then, &last_fields);
+    let mut pruned = without(&shape, &merged, &last_fields);
     let mut owned_versions: Vec<&String> = owners.values().map(|owned| &owned.api_version).collect();
     owned_versions.sort_unstable_by_key(|version| (**version != last.api_version, (*version).clone()));
     owned_versions.dedup();
+    let mut whole = merged.clone();
     for version in owned_versions {
-        pruned = add_back_owned(versions, &merged_then, &pruned, version, &last.api_version, owners).unwrap_or(pruned);
+        match add_back_owned(write, &whole, &pruned, version, owners) {
+            Ok(both) => (whole, pruned) = both,
+            Err(Unconverted::NoVersion) => {}
+            Err(problem) => return Err(problem.prefixed("failed add back owned items")),
+        }
     }
     // Only what the applier itself owned may go.
+    let (_, pruned) = see(versions, &pruned, &last.api_version).map_err(|problem| {
+        problem.prefixed("failed add back dangling items: failed to convert pruned object to last applied version")
+    })?;
     let pruned_fields = with_named_parents(&shape, &fields_of(&shape, &pruned));
-    let merged_fields = with_named_parents(&shape, &fields_of(&shape, &merged_then));
+    let merged_fields = with_named_parents(&shape, &fields_of(&shape, &merged));
     let gone = merged_fields.difference(&pruned_fields).intersection(&last_fields);
-    let rest = without(&shape, &merged_then, &gone);
-    versions.convert(&rest, write.api_version).unwrap_or(merged)
+    Ok(see(versions, &without(&shape, &merged, &gone), write.api_version)?.1)
 }
 
-/// Restores the removed fields that somebody owns in this version.
+/// Restores the removed fields that somebody owns in this version. Both the whole object and what
+/// was left of it come back in that version.
 fn add_back_owned(
-    versions: &dyn Versions,
-    merged: &Value,
+    write: &Write<'_>,
+    whole: &Value,
     pruned: &Value,
     version: &str,
-    back_to: &str,
     owners: &Owners,
-) -> Option<Value> {
-    let schema = versions.schema(version)?;
+) -> Result<(Value, Value), Unconverted> {
+    let failed = |which: &str| format!("failed to convert {which} object at version {version}");
+    let (whole, pruned) = (see(write.versions, whole, version), see(write.versions, pruned, version));
+    let (schema, whole) = whole.map_err(|problem| problem.prefixed(&failed("merged")))?;
+    let (_, pruned) = pruned.map_err(|problem| problem.prefixed(&failed("pruned")))?;
     let shape = Shape::new(&schema);
-    let (merged, pruned) = (versions.convert(merged, version)?, versions.convert(pruned, version)?);
     let of_version = owners.values().filter(|owned| owned.api_version == version);
     let owned = of_version.fold(FieldSet::default(), |all, owned| all.union(&owned.fields));
     let kept = with_named_parents(&shape, &fields_of(&shape, &pruned)).union(&with_named_parents(&shape, &owned));
-    let removed = with_named_parents(&shape, &fields_of(&shape, &merged)).difference(&kept);
-    versions.convert(&without(&shape, &merged, &removed), back_to)
+    let removed = with_named_parents(&shape, &fields_of(&shape, &whole)).difference(&kept);
+    let rest = without(&shape, &whole, &removed);
+    Ok((whole, rest))
 }
 
 /// The fields that are still as `kubectl apply` left them before it used server-side apply.

@@ -15,23 +15,23 @@ mod compare;
 mod merge;
 mod owners;
 mod apply;
+mod versions;
 mod zero;
 
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
-use crate::schema::Schema;
-
 pub use apply::{ApplyError, Conflict, apply};
 pub use field_set::FieldSet;
 pub use path::PathElement;
+pub use versions::{OneVersion, Unconverted, Versions};
 pub use zero::zero_object;
 
 use compare::{Comparison, compare};
 use owners::{Operation, Owner, Owners};
 use shape::Shape;
-use typed::misfits;
+use versions::changes_in;
 
 /// A write as the bookkeeping sees it.
 pub struct Write<'a> {
@@ -47,38 +47,6 @@ pub struct Write<'a> {
     pub ignored: &'a FieldSet,
     /// The time of the request, such as `2026-01-31T23:59:59Z`.
     pub now: &'a str,
-}
-
-/// The versions in which objects of a kind can be seen.
-pub trait Versions {
-    /// The schema of a version; absent if the version is not served any more.
-    fn schema(&self, api_version: &str) -> Option<Schema>;
-
-    /// An object in another version; absent if it cannot be converted.
-    fn convert(&self, object: &Value, api_version: &str) -> Option<Value>;
-
-    /// Whether an object is converted by its name only, so that it may not fit another version.
-    fn converts_by_name(&self) -> bool {
-        false
-    }
-}
-
-/// A kind with one version only, or whose versions differ in nothing that matters here.
-pub struct OneVersion {
-    /// The version, such as `apps/v1`.
-    pub api_version: String,
-    /// Its schema.
-    pub schema: Schema,
-}
-
-impl Versions for OneVersion {
-    fn schema(&self, api_version: &str) -> Option<Schema> {
-        (api_version == self.api_version).then(|| self.schema.clone())
-    }
-
-    fn convert(&self, object: &Value, api_version: &str) -> Option<Value> {
-        (api_version == self.api_version).then(|| object.clone())
-    }
 }
 
 /// The name that a request is recorded under, if it gave none: the program of its user agent.
@@ -100,25 +68,11 @@ pub fn record_write(write: &Write<'_>, old: Option<&Value>, new: &mut Value) {
         return;
     }
     // A real server gives up the bookkeeping of what it cannot see in all versions.
-    if write.versions.converts_by_name() && owners.values().any(|owned| !fits(write, new, &owned.api_version)) {
+    if record_in(write, old, new, Operation::Update, write.manager, &mut owners).is_err() {
         return;
     }
-    record_in(write, old, new, Operation::Update, write.manager, &mut owners);
     owners::limit(&mut owners);
     owners::write(new, owners);
-}
-
-/// Whether an object is one of another version, too.
-fn fits(write: &Write<'_>, object: &Value, api_version: &str) -> bool {
-    if api_version == write.api_version {
-        return true;
-    }
-    let (Some(schema), Some(object)) =
-        (write.versions.schema(api_version), write.versions.convert(object, api_version))
-    else {
-        return true;
-    };
-    misfits(&Shape::new(&schema), &object, true).is_empty()
 }
 
 /// Keeps the old bookkeeping if a write changed nothing but the times in it.
@@ -196,8 +150,8 @@ fn record_in(
     operation: Operation,
     manager: &str,
     owners: &mut Owners,
-) {
-    let Some(schema) = write.versions.schema(write.api_version) else { return };
+) -> Result<(), Obstacle> {
+    let Some(schema) = write.versions.schema(write.api_version) else { return Ok(()) };
     let shape = Shape::new(&schema);
     let empty;
     let old = match old {
@@ -210,14 +164,13 @@ fn record_in(
     let mut changes = compare(&shape, old, new);
     changes.ignore(write.ignored);
     if !owners.is_empty() {
-        // Nothing is in the way of a plain write.
-        let _ = take_from_others(write, old, new, &changes, owners, None, true);
+        take_from_others(write, old, new, &changes, owners, None, true)?;
     }
     let mut set = changes.modified;
     set.add(changes.added);
     set.remove(stripped());
     if set.is_empty() {
-        return;
+        return Ok(());
     }
     let owner = Owner {
         manager: if manager.is_empty() { "unknown".to_owned() } else { manager.to_owned() },
@@ -229,6 +182,15 @@ fn record_in(
     owned.fields.add(set);
     owned.api_version = write.api_version.to_owned();
     owned.time = Some(write.now.to_owned());
+    Ok(())
+}
+
+/// What is in the way of a write.
+enum Obstacle {
+    /// Fields that others own.
+    Owned(Vec<(Owner, FieldSet)>),
+    /// The object cannot be seen in a version in which somebody owns fields.
+    Unseen(String),
 }
 
 /// Takes the changed fields from all owners but one. Without force, fields that others own are
@@ -241,7 +203,7 @@ fn take_from_others(
     owners: &mut Owners,
     writer: Option<&Owner>,
     force: bool,
-) -> Result<(), Vec<(Owner, FieldSet)>> {
+) -> Result<(), Obstacle> {
     let touched = changes.modified.union(&changes.added);
     // The changes in other versions: those that set something, and those that remove something.
     let mut by_version: Vec<(String, Option<(FieldSet, FieldSet)>)> = Vec::new();
@@ -252,12 +214,18 @@ fn take_from_others(
             (&touched, &changes.removed)
         } else {
             let known = by_version.iter().position(|(version, _)| *version == owned.api_version);
-            let position = known.unwrap_or_else(|| {
-                let changes = changes_in(write.versions, &owned.api_version, old, new)
-                    .map(|changes| (changes.modified.union(&changes.added), changes.removed));
-                by_version.push((owned.api_version.clone(), changes));
-                by_version.len() - 1
-            });
+            let position = match known {
+                Some(position) => position,
+                None => {
+                    let changes = match changes_in(write.versions, &owned.api_version, old, new) {
+                        Ok(changes) => Some((changes.modified.union(&changes.added), changes.removed)),
+                        Err(Unconverted::NoVersion) => None,
+                        Err(Unconverted::Failed(reason)) => return Err(Obstacle::Unseen(reason)),
+                    };
+                    by_version.push((owned.api_version.clone(), changes));
+                    by_version.len() - 1
+                }
+            };
             let Some((_, Some((touched, removed)))) = by_version.get(position) else {
                 lost.push((owner.clone(), None));
                 continue;
@@ -271,7 +239,7 @@ fn take_from_others(
         }
     }
     if !force && !conflicts.is_empty() {
-        return Err(conflicts);
+        return Err(Obstacle::Owned(conflicts));
     }
     for (owner, fields) in lost {
         let left = owners.get_mut(&owner).zip(fields).is_some_and(|(owned, fields)| {
@@ -283,12 +251,6 @@ fn take_from_others(
         }
     }
     Ok(())
-}
-
-fn changes_in(versions: &dyn Versions, api_version: &str, old: &Value, new: &Value) -> Option<Comparison> {
-    let schema = versions.schema(api_version)?;
-    let (old, new) = (versions.convert(old, api_version)?, versions.convert(new, api_version)?);
-    Some(compare(&Shape::new(&schema), &old, &new))
 }
 
 fn managed_fields(object: &Value) -> Option<&Value> {

@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 use crate::schema::Schema;
 
 use super::managed::{
-    ApplyError, FieldSet, OneVersion, Versions, Write, apply, keep_times_of_no_change, manager_name, record_write,
+    ApplyError, FieldSet, OneVersion, Unconverted, Versions, Write, apply, keep_times_of_no_change, manager_name,
+    record_write,
 };
 use super::{apply_json_patch, apply_strategic};
 
@@ -237,10 +238,10 @@ impl Versions for TwoVersions {
         matches!(api_version, "h8.kopf.dev/v1" | "h8.kopf.dev/v2").then(|| self.0.clone())
     }
 
-    fn convert(&self, object: &Value, api_version: &str) -> Option<Value> {
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, Unconverted> {
         let mut converted = object.clone();
         converted["apiVersion"] = api_version.into();
-        Some(converted)
+        Ok(converted)
     }
 }
 
