@@ -2,6 +2,9 @@
 //!
 //! kubectl reads them for `explain` and for checking manifests before they are sent.
 
+mod messages;
+mod protobuf;
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -13,17 +16,33 @@ use crate::catalog::{Catalog, ResourceType};
 use crate::render::to_bytes;
 use crate::request::Answer;
 
-const PROTOBUF_V2: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// The media type of a version in protobuf, and how it was called before.
+const PROTOBUF_V2: [&str; 2] = [
+    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+];
+const PROTOBUF_V3: [&str; 2] = [
+    "application/com.github.proto-openapi.spec.v3.v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v3@v1.0+protobuf",
+];
+
+/// In what a document is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Encoding {
+    Json,
+    Protobuf,
+}
 
 /// The one document of version 2. Custom kinds are a part of it as JSON only.
 pub fn version_2(catalog: &Catalog, accept: &str) -> Answer {
-    let protobuf = accept.split(',').next().is_some_and(|first| first.trim().starts_with(PROTOBUF_V2));
-    if let Some(document) = capture::document("openapi/v2.protobuf").filter(|_| protobuf) {
-        let answer = Answer::bytes(200, document).with_type(PROTOBUF_V2.replace('@', "."));
-        return by_encoding(answer);
-    }
-    if !accepts_json(accept) {
-        return by_encoding(Answer::empty(406));
+    let encoding = match negotiate(accept, PROTOBUF_V2) {
+        None => return by_encoding(Answer::empty(406)),
+        Some(encoding) => encoding,
+    };
+    if encoding == Encoding::Protobuf
+        && let Some(document) = capture::document("openapi/v2.protobuf")
+    {
+        return by_encoding(Answer::bytes(200, document).with_type(PROTOBUF_V2[0]));
     }
     if catalog.custom_groups().is_empty() {
         return by_encoding(Answer::bytes(200, capture::document("openapi/v2").unwrap_or_default()));
@@ -41,11 +60,26 @@ fn by_encoding(answer: Answer) -> Answer {
     answer.with_header(header::VARY, "Accept-Encoding").with_header(header::VARY, "Accept")
 }
 
-fn accepts_json(accept: &str) -> bool {
-    let is_json = |entry: &str| {
-        matches!(entry.split(';').next().unwrap_or_default().trim(), "" | "*/*" | "application/*" | "application/json")
-    };
-    accept.split(',').any(is_json)
+/// What the client likes best of what can be sent; None if it reads nothing of it.
+fn negotiate(accept: &str, protobuf: [&str; 2]) -> Option<Encoding> {
+    let mut clauses: Vec<(&str, f64)> = accept
+        .split(',')
+        .map(|clause| {
+            let mut parts = clause.split(';').map(str::trim);
+            let media_type = parts.next().unwrap_or_default();
+            let quality = parts.find_map(|part| part.strip_prefix("q=")?.trim().parse().ok()).unwrap_or(1.0);
+            (media_type, quality)
+        })
+        .collect();
+    let specific = |media_type: &str| (!media_type.starts_with('*'), !media_type.ends_with('*'));
+    clauses.sort_by(|(one, one_quality), (other, other_quality)| {
+        other_quality.total_cmp(one_quality).then_with(|| specific(other).cmp(&specific(one)))
+    });
+    clauses.into_iter().find_map(|(media_type, _)| match media_type {
+        "" | "*/*" | "application/*" | "application/json" => Some(Encoding::Json),
+        known if protobuf.contains(&known) => Some(Encoding::Protobuf),
+        _ => None,
+    })
 }
 
 /// Where the documents of version 3 are.
@@ -66,15 +100,24 @@ pub fn version_3_index(catalog: &Catalog) -> Answer {
 /// One document of version 3.
 pub fn version_3(catalog: &Catalog, path: &str, accept: &str) -> Option<Answer> {
     let by_type = |answer: Answer| answer.with_header(header::VARY, "Accept");
-    if !accepts_json(accept) {
-        return Some(by_type(Answer::empty(406)));
-    }
-    if let Some(document) = capture::document(&format!("openapi/v3/{path}")) {
-        return Some(by_type(Answer::bytes(200, document)));
+    let in_protobuf =
+        |document: &Value| Answer::bytes(200, protobuf::encode(document).into()).with_type(PROTOBUF_V3[0]);
+    let name = format!("openapi/v3/{path}");
+    let Some(encoding) = negotiate(accept, PROTOBUF_V3) else { return Some(by_type(Answer::empty(406))) };
+    let captured = match encoding {
+        Encoding::Json => capture::document(&name).map(|document| Answer::bytes(200, document)),
+        Encoding::Protobuf => capture::value(&name).map(|document| in_protobuf(&document)),
+    };
+    if let Some(answer) = captured {
+        return Some(by_type(answer));
     }
     let (group, version) = path.strip_prefix("apis/")?.split_once('/')?;
-    let known = catalog.custom_groups().get(group)?.iter().any(|known| known == version);
-    known.then(|| by_type(Answer::json(200, &custom_document(catalog, group, version))))
+    catalog.custom_groups().get(group)?.iter().find(|known| *known == version)?;
+    let document = custom_document(catalog, group, version);
+    Some(by_type(match encoding {
+        Encoding::Json => Answer::json(200, &document),
+        Encoding::Protobuf => in_protobuf(&document),
+    }))
 }
 
 fn custom_resources<'a>(catalog: &'a Catalog, only: Option<(&str, &str)>) -> Vec<&'a ResourceType> {
@@ -201,6 +244,32 @@ fn copy_meta_definitions(schemas: &mut Map<String, Value>) {
         let name = format!("io.k8s.apimachinery.pkg.apis.meta.v1.{name}");
         if let Some(schema) = document["components"]["schemas"].get(&name) {
             schemas.insert(name, schema.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_encoding_is_what_the_client_likes_best() {
+        let [newer, older] = PROTOBUF_V3;
+        for (accept, expected) in [
+            (String::new(), Some(Encoding::Json)),
+            ("*/*".to_owned(), Some(Encoding::Json)),
+            ("application/*".to_owned(), Some(Encoding::Json)),
+            (newer.to_owned(), Some(Encoding::Protobuf)),
+            (older.to_owned(), Some(Encoding::Protobuf)),
+            (format!("{older}, application/json"), Some(Encoding::Protobuf)),
+            (format!("application/json;q=0.5,{older}"), Some(Encoding::Protobuf)),
+            (format!("{older};q=0.5,application/json;q=0.9"), Some(Encoding::Json)),
+            (format!("*/*, {older}"), Some(Encoding::Protobuf)),
+            (format!("text/plain, {older};q=0.1"), Some(Encoding::Protobuf)),
+            ("text/plain".to_owned(), None),
+            (PROTOBUF_V2[0].to_owned(), None),
+        ] {
+            assert_eq!(negotiate(&accept, PROTOBUF_V3), expected, "{accept}");
         }
     }
 }

@@ -266,18 +266,19 @@ fn text_of(bytes: &[u8]) -> String {
 }
 
 /// A value on the wire.
-enum Wire<'a> {
+pub enum Wire<'a> {
     Number(u64),
     Float(f64),
     Bytes(&'a [u8]),
 }
 
 /// The fields of a message, one after another.
-struct Fields<'a> {
+pub struct Fields<'a> {
     rest: &'a [u8],
 }
 
-fn fields(bytes: &[u8]) -> Fields<'_> {
+/// Reads the fields of a message, which are not nested by themselves.
+pub fn fields(bytes: &[u8]) -> Fields<'_> {
     Fields { rest: bytes }
 }
 
