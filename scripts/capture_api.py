@@ -19,7 +19,8 @@ these. They can be made anew without a server, out of a file that was captured b
     scripts/capture_api.py --captured OLD.capture NEW.capture
 
 Newer clients send built-in kinds as protobuf, and no server publishes its field numbers. They are
-read from the Go sources of the same version (`--sources`, a Go module cache), by capture_protobuf.py.
+read from the Go sources of the same version (`--sources`, a Go module cache), by capture_protobuf.py; and so
+are the structs that refusals quote, by capture_structs.py.
 """
 import argparse
 import base64
@@ -32,13 +33,14 @@ import tempfile
 import urllib.request
 
 import capture_protobuf
+import capture_structs
 
 AGGREGATED = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList'
 TABLE = 'application/json;as=Table;v=v1;g=meta.k8s.io'
 PROTOBUF_V2 = 'application/com.github.proto-openapi.spec.v2@v1.0+protobuf'
 NOTICE = """\
 The file `{file}` contains the API discovery and OpenAPI documents that
-kube-apiserver {version} publishes, and the numbers of protobuf fields from its sources,
+kube-apiserver {version} publishes, and the numbers of protobuf fields and some structs from its sources,
 captured by scripts/capture_api.py.
 
 They are taken or generated from the sources of Kubernetes (https://github.com/kubernetes/kubernetes),
@@ -197,18 +199,19 @@ def main() -> None:
     origin.add_argument('--kubeconfig', type=pathlib.Path, help='of a real server, as JSON')
     origin.add_argument('--captured', type=pathlib.Path, help='a file that was captured before, instead of a server')
     parser.add_argument('--sources', type=pathlib.Path, default=pathlib.Path.home() / 'go/pkg/mod/k8s.io',
-                        help='Go modules of the same version, for the field numbers of protobuf')
+                        help='Go modules of the same version, for what no server publishes')
     parser.add_argument('output', type=pathlib.Path)
     options = parser.parse_args()
     if options.captured:
         documents = unarchive(options.captured.read_bytes())
     else:
         documents = capture(Server(options.kubeconfig))
-        release = json.loads(documents['discovery'])['version']['gitVersion']
-        documents['protobuf'] = compact(capture_protobuf.messages(options.sources, 'v0' + release.removeprefix('v1')))
+    version = json.loads(documents['discovery'])['version']['gitVersion']
+    api_version = 'v0' + version.removeprefix('v1')
+    documents['protobuf'] = compact(capture_protobuf.messages(options.sources, api_version))
+    documents['structs'] = compact(capture_structs.structs(options.sources, version, api_version))
     documents = with_schemas(documents)
     data = archive(documents)
-    version = json.loads(documents['discovery'])['version']['gitVersion']
     options.output.write_bytes(data)
     (options.output.parent / 'NOTICE').write_text(NOTICE.format(file=options.output.name, version=version))
     print(f'{options.output}: {version}, {len(documents)} documents, {len(data)} bytes')

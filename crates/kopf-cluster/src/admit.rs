@@ -46,15 +46,16 @@ pub fn new_object(
     attempt: usize,
 ) -> Result<Value, Refusal> {
     let author = admission.map(Admission::user);
+    let dry_run = admission.is_some_and(Admission::is_dry_run);
     let Some(admission) = admission.filter(|admission| admission.is_needed()) else {
-        let mut settled = settled_object(state, resource, namespace, value, writer)?;
+        let mut settled = settled_object(state, resource, namespace, value, writer, dry_run)?;
         kinds::note_author(resource, &mut settled, author);
         return Ok(settled);
     };
     let recorded = admission.once("create/recorded", || recorded_object(state, resource, namespace, value, writer))?;
     let mutated = admission.mutate("create", recorded, None)?;
     let key = format!("create/{attempt}");
-    let mut settled = admission.once(&key, || settled_object(state, resource, namespace, mutated, None))?;
+    let mut settled = admission.once(&key, || settled_object(state, resource, namespace, mutated, None, dry_run))?;
     kinds::note_author(resource, &mut settled, author);
     admission.validate(&key, &settled, None)?;
     Ok(settled)
@@ -97,6 +98,7 @@ fn settled_object(
     namespace: Option<&str>,
     mut value: Value,
     writer: Option<&Writer>,
+    dry_run: bool,
 ) -> Result<Value, Refusal> {
     let metadata = new_metadata(&mut value)?;
     metadata.insert("uid".into(), json!(state.randomness().uid()));
@@ -118,7 +120,7 @@ fn settled_object(
         ownership::record(state, resource, writer, None, &mut value)?;
     }
     generate_name(state, resource, metadata_of(&mut value)?);
-    kinds::prepare_new(state, resource, &mut value)?;
+    kinds::prepare_new(state, resource, &mut value, dry_run)?;
     settle_form(resource, &mut value, Structure::settle);
     let mut errors = kind_errors(resource, &value);
     let standard = repeats::wants_standard_finalizers(resource);

@@ -70,7 +70,7 @@ pub fn prepare_bookmark(resource: &ResourceType, object: &mut Value) {
 }
 
 /// Completes a new object.
-pub fn prepare_new(state: &State, resource: &ResourceType, object: &mut Value) -> Result<(), Refusal> {
+pub fn prepare_new(state: &State, resource: &ResourceType, object: &mut Value, dry_run: bool) -> Result<(), Refusal> {
     match resource.qualified() {
         "namespaces" => namespaces::prepare_new(object),
         "customresourcedefinitions.apiextensions.k8s.io" => {
@@ -97,7 +97,7 @@ pub fn prepare_new(state: &State, resource: &ResourceType, object: &mut Value) -
             object["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": timestamp(state.now())});
         }
         "volumeattributesclasses.storage.k8s.io" => protect(object, VAC_PROTECTION),
-        "services" => services::prepare_new(state, resource, object)?,
+        "services" => services::prepare_new(state, resource, object, dry_run)?,
         _ => {}
     }
     Ok(())

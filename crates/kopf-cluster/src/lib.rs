@@ -54,6 +54,7 @@ mod crd_text;
 mod discovery;
 mod openapi;
 mod render;
+mod text_diff;
 mod yaml_text;
 mod table;
 mod convert;

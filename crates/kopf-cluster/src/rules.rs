@@ -7,6 +7,7 @@
 mod evaluate;
 mod tests_of_values;
 mod go_struct;
+mod internal;
 mod selectors;
 mod containers;
 mod probes;

@@ -21,6 +21,7 @@ pub fn of_metadata(resource: &ResourceType) -> usize {
         )
         | ("apps", "controllerrevisions")
         | ("batch", "jobs")
+        | ("certificates.k8s.io", "certificatesigningrequests")
         | ("networking.k8s.io", "ingresses" | "ingressclasses" | "ipaddresses")
         | ("storage.k8s.io", "storageclasses" | "csistoragecapacities" | "volumeattributesclasses") => 4,
         ("policy", "poddisruptionbudgets") => 2,

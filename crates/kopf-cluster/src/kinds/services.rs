@@ -79,8 +79,8 @@ impl Spec {
     }
 }
 
-/// Services get an address of their own, and ports on nodes if they want them.
-pub fn prepare_new(state: &State, resource: &ResourceType, service: &mut Value) -> Result<(), Refusal> {
+/// Services get an address of their own, and ports on nodes if they want them. A dry run takes none.
+pub fn prepare_new(state: &State, resource: &ResourceType, service: &mut Value, dry_run: bool) -> Result<(), Refusal> {
     if service["spec"]["type"] == "ExternalName" || !service["spec"].is_object() {
         return Ok(());
     }
@@ -90,7 +90,7 @@ pub fn prepare_new(state: &State, resource: &ResourceType, service: &mut Value) 
         let is_free = |address: &String| !taken.addresses.contains(address);
         let addresses = (0..=255).flat_map(|high| (1..=254).map(move |low| format!("10.0.{high}.{low}")));
         let address = addresses.into_iter().find(is_free).unwrap_or_default();
-        if service["metadata"]["name"].as_str().is_none_or(str::is_empty) {
+        if !dry_run && service["metadata"]["name"].as_str().is_none_or(str::is_empty) {
             // Addresses tell whose they are.
             let detail = format!(
                 "failed to allocate IP: IPAddress.networking.k8s.io \"{address}\" is invalid: spec.parentRef.name: \

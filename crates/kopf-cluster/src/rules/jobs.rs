@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::evaluate::Errors;
 use super::go_struct;
+use super::internal;
 use super::pods::TEMPLATE;
 use super::selectors::{self, LABEL_SELECTOR};
 use super::tests_of_values as values;
@@ -273,8 +274,8 @@ fn template_change(job: &Spot<'_>, errors: &mut Errors) {
         }
     }
     if template != old["spec"]["template"] {
-        let value = job.value["spec"]["template"].clone();
-        errors.push(FieldError::invalid("spec.template", value, "field is immutable"));
+        let quoted = internal::quote("PodTemplateSpec", &job.value["spec"]["template"]);
+        errors.push(FieldError::quoting(FieldErrorKind::Invalid, "spec.template", &quoted, "field is immutable"));
     }
 }
 

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::csi;
 use super::evaluate::Errors;
+use super::internal;
 use super::scheduling::NODE_SELECTOR;
 use super::selectors::LABEL_SELECTOR;
 use super::tests_of_values as values;
@@ -68,25 +69,30 @@ fn quantities(object: &Spot<'_>, field: &str, errors: &mut Errors) {
 fn claim_changes(claim: &Spot<'_>, errors: &mut Errors) {
     let Some(old) = claim.old else { return };
     let (before, after) = (&old["spec"], &claim.value["spec"]);
-    let mut expected = after.clone();
-    let is_bound = old["status"]["phase"] == "Bound";
-    let unset = |field: &str| super::is_empty(&before[field]);
-    for field in ["volumeName", "storageClassName"] {
-        if unset(field) || (field == "volumeName" && after[field] == before[field]) {
-            restore(&mut expected, before, field);
-        }
+    let (mut was, mut is) = (before.clone(), after.clone());
+    let is_bound = claim.value["status"]["phase"] == "Bound";
+    if super::is_empty(&before["volumeName"]) {
+        restore(&mut was, after, "volumeName");
+    }
+    if before["storageClassName"].is_null() {
+        restore(&mut is, before, "storageClassName");
     }
     if is_bound {
-        restore(&mut expected, before, "resources");
-        restore(&mut expected, before, "volumeAttributesClassName");
+        if is["resources"]["requests"].is_object() {
+            restore(&mut is["resources"]["requests"], &before["resources"]["requests"], "storage");
+        }
+        restore(&mut is, before, "volumeAttributesClassName");
     }
-    if expected != *before {
-        let detail =
-            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
-        errors.push(FieldError::forbidden("spec", detail));
+    if is != was {
+        let changes = internal::difference("PersistentVolumeClaimSpec", &was, &is);
+        let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for \
+                      bound claims";
+        errors.push(FieldError::forbidden("spec", format!("{detail}\n{changes}")));
     }
-    let size = |spec: &Value| Quantity::of(&spec["resources"]["requests"]["storage"]);
-    if is_bound && size(after) < size(before) {
+    // What is missing is less than anything else, and as good as nothing.
+    let size = |amounts: &Value| Quantity::of(&amounts["storage"]);
+    let (asked, given) = (size(&after["resources"]["requests"]), size(&old["status"]["capacity"]));
+    if asked < size(&before["resources"]["requests"]) && asked <= given {
         let detail = "field can not be less than status.capacity";
         errors.push(FieldError::forbidden("spec.resources.requests.storage", detail));
     }
@@ -215,8 +221,9 @@ fn recycled_root(spec: &Spot<'_>, errors: &mut Errors) {
 
 fn volume_changes(volume: &Spot<'_>, errors: &mut Errors) {
     let changed = SOURCES.iter().any(|(field, _)| volume.changes(&format!("spec.{field}")));
-    if changed {
-        let detail = "spec.persistentvolumesource is immutable after creation";
+    if let Some(old) = volume.old.filter(|_| changed) {
+        let changes = internal::difference("PersistentVolumeSource", &old["spec"], &volume.value["spec"]);
+        let detail = format!("spec.persistentvolumesource is immutable after creation\n{changes}");
         errors.push(FieldError::forbidden("spec.persistentvolumesource", detail));
     }
     if volume.changes("spec.volumeMode") {

@@ -61,6 +61,11 @@ impl<'a> Admission<'a> {
         &self.request.user
     }
 
+    /// Whether nothing will come of it.
+    pub fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+
     /// The admission of a request.
     pub fn of(
         state: &'a State,
