@@ -6,13 +6,12 @@ them is ever imported from here.
 """
 from __future__ import annotations
 
-import importlib.abc
 import importlib.machinery
 import logging
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 logger = logging.getLogger('kopf')
 
@@ -49,7 +48,7 @@ _CONFIGURATORS: dict[str, Callable[[Any], None]] = {
 }
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder:
     """Wraps the loaders of these libraries, and leaves all others alone."""
 
     def find_spec(
@@ -62,11 +61,11 @@ class _Finder(importlib.abc.MetaPathFinder):
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
+            spec.loader = cast(Any, _Loader(spec.loader))
         return spec
 
 
-class _Loader(importlib.abc.Loader):
+class _Loader:
     """Loads a library as usual, then configures it."""
 
     def __init__(self, loader: Any) -> None:

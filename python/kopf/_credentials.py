@@ -97,7 +97,6 @@ class ConnectionInfo(KubeContext):
         return context
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class DelegatedConnectionInfo(ConnectionInfo):
     """A connection of a kubeconfig that needs plugins: the engine reads the kubeconfig itself."""
 

@@ -1,6 +1,7 @@
 """Reading kubeconfig files: several are merged, the first value of each name wins."""
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -40,15 +41,15 @@ def find_files() -> list[str]:
 
 def load(paths: Sequence[str]) -> Kubeconfig:
     """Read the files and pick the current context."""
-    import yaml
+    from kopf import _native
     current: str | None = None
     named: dict[str, dict[str, Any]] = {'contexts': {}, 'clusters': {}, 'users': {}}
     folders: dict[tuple[str, str], str] = {}
     for path in paths:
         try:
             with open(path, encoding='utf-8') as file:
-                config = yaml.safe_load(file) or {}
-        except (OSError, yaml.YAMLError) as error:
+                config = json.loads(_native.yaml_to_json(file.read())) or {}
+        except (OSError, ValueError) as error:
             raise LoginError(f"Cannot read the kubeconfig {path}: {error}") from error
         current = current or config.get('current-context')
         for group, key in (('contexts', 'context'), ('clusters', 'cluster'), ('users', 'user')):

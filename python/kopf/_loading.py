@@ -2,9 +2,8 @@
 from __future__ import annotations
 
 import importlib
-import pathlib
+import os
 import sys
-import sysconfig
 import types
 
 _NAME = 'kopf._native'
@@ -15,12 +14,14 @@ def load_native() -> types.ModuleType:
     try:
         return importlib.import_module(_NAME)
     except ImportError as error:
-        files = sorted(path.name for path in pathlib.Path(__file__).parent.glob('_native.*'))
+        import sysconfig
+        files = sorted(os.listdir(os.path.dirname(__file__)))
         reason = explain(
             error,
             implementation=sys.implementation.name,
             free_threaded=bool(sysconfig.get_config_var('Py_GIL_DISABLED')),
-            files=[name for name in files if not name.endswith('.pyi')],
+            files=[name for name in files
+                   if name.startswith('_native.') and not name.endswith('.pyi')],
         )
         raise ImportError(reason, name=_NAME, path=error.path) from error
 

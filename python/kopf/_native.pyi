@@ -168,6 +168,8 @@ def command_line(arguments: Sequence[str], /) -> int:
 # Pure helpers of the engine, for storages and structures on this side.
 def storage_keys(prefix: str, key: str, v1: bool, /) -> list[str]: ...
 def diff(old: str, new: str, /) -> str: ...
+def yaml_to_json(text: str, /) -> str:
+    """Raises ValueError for what is not YAML, and for YAML that is meant to use up the memory."""
 def shrink_essence(
     essence: str, keys: Sequence[str], annotations: str, patched: str, /,
 ) -> str:

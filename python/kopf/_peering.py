@@ -3,9 +3,7 @@ from __future__ import annotations
 
 import datetime
 import getpass
-import ipaddress
 import os
-import random
 import socket
 import string
 
@@ -22,7 +20,8 @@ def detect_own_id(*, manual: bool = False) -> str:
     if manual:
         return person
     now = datetime.datetime.now(datetime.timezone.utc).strftime('%Y%m%d%H%M%S')
-    letters = ''.join(random.choices(string.ascii_lowercase + string.digits, k=3))
+    alphabet = string.ascii_lowercase + string.digits
+    letters = ''.join(alphabet[byte % len(alphabet)] for byte in os.urandom(3))
     return f'{person}/{now}/{letters}'
 
 
@@ -45,8 +44,10 @@ def get_hostname() -> str:
 
 
 def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, name.partition('%')[0])
+        except OSError:
+            continue
+        return True
+    return False

@@ -162,12 +162,14 @@ async def spawn_tasks(
         vault=vault,
         on_ready=lambda: raise_flag(ready_flag),
     )
+    if identity is None and not settings.peering.standalone:
+        identity = _peering.detect_own_id()  # may ask the name server
     start = functools.partial(
         front.start,
         namespaces=list(namespaces),
         clusterwide=clusterwide,
         liveness=liveness_endpoint or None,
-        identity=identity if identity is not None else _peering.detect_own_id(),
+        identity=identity,
         peering_lifetime=_command,
     )
     task = loop.create_task(_serve(front, start, stop_flag), name='kopf operator')

@@ -71,16 +71,30 @@ class SelectorMapping(MutableMapping[Any, _V], Generic[_V]):
         return [value for selector, value in self._items.items() if selector.check(resource)]
 
 
-@dataclasses.dataclass
-class ProcessSettings:
+class _Group:
+    """Compares and shows all fields, as dataclasses do by code of their own for each class.
+
+    To make that code takes time at the start of every operator.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return vars(self) == vars(other) if type(other) is type(self) else NotImplemented
+
+    def __repr__(self) -> str:
+        fields = (f'{name}={value!r}' for name, value in vars(self).items())
+        return f'{type(self).__qualname__}({", ".join(fields)})'
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class ProcessSettings(_Group):
     """The process of the operator."""
 
     #: The process is killed if it has not exited so many seconds after a signal to stop.
     ultimate_exiting_timeout: float | None = 10 * 60
 
 
-@dataclasses.dataclass
-class PostingSettings:
+@dataclasses.dataclass(eq=False, repr=False)
+class PostingSettings(_Group):
     """Kubernetes events about the objects."""
 
     #: Whether any events are posted at all.
@@ -105,8 +119,8 @@ class PostingSettings:
     event_name_prefix: str = 'kopf-event-'
 
 
-@dataclasses.dataclass
-class PeeringSettings:
+@dataclasses.dataclass(eq=False, repr=False)
+class PeeringSettings(_Group):
     """Operators that watch out for each other."""
 
     #: The name of the peering object.
@@ -133,8 +147,8 @@ class PeeringSettings:
         self.clusterwide = not value
 
 
-@dataclasses.dataclass
-class WatchingSettings:
+@dataclasses.dataclass(eq=False, repr=False)
+class WatchingSettings(_Group):
     """Listing and watching of objects."""
 
     #: How long the server should keep one watch request, in seconds.
@@ -162,8 +176,8 @@ class WatchingSettings:
         default_factory=SelectorMapping[str])
 
 
-@dataclasses.dataclass
-class QueueingSettings:
+@dataclasses.dataclass(eq=False, repr=False)
+class QueueingSettings(_Group):
     """The queues of events per object."""
 
     #: How many objects are handled at the same time.
@@ -192,16 +206,16 @@ def _warn_about_batching() -> None:
                   DeprecationWarning, stacklevel=3)
 
 
-@dataclasses.dataclass
-class ScanningSettings:
+@dataclasses.dataclass(eq=False, repr=False)
+class ScanningSettings(_Group):
     """Observing which resources and namespaces come and go."""
 
     #: Whether to look at them once, at the start, and not to watch them.
     disabled: bool = False
 
 
-@dataclasses.dataclass
-class AdmissionSettings:
+@dataclasses.dataclass(eq=False, repr=False)
+class AdmissionSettings(_Group):
     """Admission webhooks."""
 
     #: The server or tunnel that the requests come through.
@@ -210,8 +224,8 @@ class AdmissionSettings:
     managed: str | None = None
 
 
-@dataclasses.dataclass
-class ExecutionSettings:
+@dataclasses.dataclass(eq=False, repr=False)
+class ExecutionSettings(_Group):
     """Calling of handlers."""
 
     #: Seconds between the attempts of a handler that fails with an arbitrary error.
@@ -244,8 +258,8 @@ class ExecutionSettings:
         self._max_workers = value
 
 
-@dataclasses.dataclass
-class NetworkingSettings:
+@dataclasses.dataclass(eq=False, repr=False)
+class NetworkingSettings(_Group):
     """Requests to the API."""
 
     #: How long one request may take.
@@ -260,8 +274,8 @@ class NetworkingSettings:
     trust_env: bool = False
 
 
-@dataclasses.dataclass
-class PersistenceSettings:
+@dataclasses.dataclass(eq=False, repr=False)
+class PersistenceSettings(_Group):
     """What is stored on the objects."""
 
     #: The finalizer that blocks the deletion of handled objects.
@@ -279,8 +293,8 @@ class PersistenceSettings:
     consistency_timeout: float = 5.0
 
 
-@dataclasses.dataclass
-class BackgroundSettings:
+@dataclasses.dataclass(eq=False, repr=False)
+class BackgroundSettings(_Group):
     """Daemons and timers."""
 
     #: How often a daemon that does not stop is reminded of it.
@@ -291,8 +305,8 @@ class BackgroundSettings:
     instant_exit_zero_time_cycles: int | None = 10
 
 
-@dataclasses.dataclass
-class OperatorSettings:
+@dataclasses.dataclass(eq=False, repr=False)
+class OperatorSettings(_Group):
     """All settings, by groups."""
 
     process: ProcessSettings = dataclasses.field(default_factory=ProcessSettings)

@@ -77,6 +77,7 @@ class World:
         #: What the story wants to be compared, in the order of its appearance.
         self.notes: list[Any] = []
         self._sentinels = 0
+        self._has_webhooks = False
 
     # The operator.
 
@@ -219,11 +220,30 @@ class World:
         """Change the object: by a whole patch, or by stanzas: ``patch('x', spec={'field':
         'new'})``.
         """
+        self._wait_until_cached(name, plural)
         path = self.path(name, plural) + (f'/{subresource}' if subresource else '')
         return self.client.patch(path, stanzas if patch is None else patch)
 
     def delete(self, name: str, *, plural: str = 'kopfexamples') -> None:
+        self._wait_until_cached(name, plural)
         self.client.delete(self.path(name, plural))
+
+    def _wait_until_cached(self, name: str, plural: str) -> None:
+        """The server tries a change on what it has in its cache, and again on what is stored if
+        that differs. It asks the webhooks about both.
+        """
+        path = self.path(name, plural)
+
+        def version(query: str) -> str | None:
+            body = self.client.find(path + query)
+            return body and body['metadata']['resourceVersion']
+
+        if self._has_webhooks:
+            wait_for(
+                f'{path} is in the cache of the server',
+                lambda: version('?resourceVersion=0') == version(''),
+                timeout_seconds=PATIENCE_SECONDS,
+            )
 
     def get(self, name: str, *, plural: str = 'kopfexamples') -> Any:
         return self.client.find(self.path(name, plural))
@@ -302,6 +322,7 @@ class World:
         """Wait for so many webhooks; and until the cluster asks that handler, which takes a moment
         longer: shown by creations that are not stored.
         """
+        self._has_webhooks = True
         webhooks = wait_for(
             lambda: f'{count} webhooks; they are {self.configuration(webhook_type)}',
             lambda: (

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use kopf_object::{
-    Body, Diff, MergePatch, Operation, combine, finalizers, inconsistencies, json_patch, split_status_operations,
-    with_version_test,
+    Body, Diff, MergePatch, Operation, combine, finalizers, glimpse, inconsistencies, json_patch,
+    split_status_operations, with_version_test,
 };
 use kopf_reaction::FinalizerChange;
 use serde_json::{Map, Value, json};
@@ -44,6 +44,8 @@ pub(crate) struct Change {
     /// There are transformations of the user.
     pub transformations: bool,
     pub finalizer: Option<FinalizerChange>,
+    /// Probably, nobody will need the whole object after it.
+    pub is_last: bool,
 }
 
 impl Change {
@@ -58,10 +60,47 @@ impl Change {
 pub(crate) enum Applied {
     /// There was nothing to do.
     Nothing,
-    /// The newest body, what is not as it was wanted, and what the API did not accept.
-    Patched { body: Body, inconsistencies: Diff, refusals: Vec<ApiError> },
+    /// The newest state, what is not as it was wanted, and what the API did not accept.
+    Patched { newest: Newest, inconsistencies: Diff, refusals: Vec<ApiError> },
     /// The object is not there any more.
     Gone,
+}
+
+/// An object after the last patch. Usually, there is nothing left to do for it, and the most of it is never parsed.
+#[derive(Debug)]
+pub(crate) struct Newest {
+    /// The whole object, or what matters of it after a patch.
+    seen: Body,
+    /// The text of the object, if only a part of it was looked at.
+    unread: Option<Bytes>,
+}
+
+impl Newest {
+    fn read(body: Body) -> Self {
+        Self { seen: body, unread: None }
+    }
+
+    pub fn resource_version(&self) -> Option<&str> {
+        self.seen.resource_version()
+    }
+
+    /// Under deletion with nothing that holds it: it will be gone in an instant.
+    pub fn is_released(&self) -> bool {
+        self.seen.deletion_timestamp().is_some() && self.seen.finalizers().next().is_none()
+    }
+
+    /// The JSON text.
+    pub fn raw(&self) -> &[u8] {
+        self.unread.as_deref().unwrap_or_else(|| self.seen.raw())
+    }
+
+    /// The whole of it.
+    pub fn into_body(self) -> Result<Body, ApplyError> {
+        match self.unread {
+            Some(text) => Ok(Body::parse(text.as_ref())?),
+            None => Ok(self.seen),
+        }
+    }
 }
 
 /// A change that was not made in full; to be tried again later.
@@ -99,7 +138,7 @@ pub(crate) async fn apply(
     match target.apply(context, body, change).await {
         Ok(applied) => Ok(applied),
         Err(ApplyError::Replaced | ApplyError::Api(ApiError::NotFound(_))) => Ok(Applied::Gone),
-        Err(error) => Err(Incomplete { error, newest: target.newest }),
+        Err(error) => Err(Incomplete { error, newest: target.read().ok().flatten() }),
     }
 }
 
@@ -112,8 +151,13 @@ struct Target<'a> {
     /// None for the few virtual kinds without it.
     uid: Option<String>,
     finalizer_setting: &'a str,
-    /// The body in the last answer.
-    newest: Option<Body>,
+    last_answer: Option<Answer>,
+}
+
+/// The object after a patch. Where another patch follows, nobody looks at it.
+enum Answer {
+    Unread(Bytes),
+    Read(Body),
 }
 
 impl<'a> Target<'a> {
@@ -126,12 +170,12 @@ impl<'a> Target<'a> {
             status_path: resource.has_status_subresource().then(|| resource.path(namespace, name, Some("status"))),
             uid: body.uid().map(str::to_owned),
             finalizer_setting: &context.finalizer,
-            newest: None,
+            last_answer: None,
         }
     }
 
     async fn apply(&mut self, context: &Arc<CycleContext>, body: &Body, change: Change) -> Result<Applied, ApplyError> {
-        let Change { wanted, stored, stored_by_user, transformations, finalizer } = change;
+        let Change { wanted, stored, stored_by_user, transformations, finalizer, is_last } = change;
         let mut refusals = Vec::new();
         let mut whole = wanted.unwrap_or_else(|| json!({}));
         combine(&mut whole, stored.as_value());
@@ -151,17 +195,27 @@ impl<'a> Target<'a> {
         } else {
             self.transform(context, body, false, finalizer).await?;
         }
-        Ok(match self.newest.take() {
-            None if refusals.is_empty() => Applied::Nothing,
-            None => Applied::Patched { body: body.clone(), inconsistencies: Diff::default(), refusals },
-            Some(body) => {
-                let metadata = whole.get("metadata");
-                let has_managed_fields = metadata.is_some_and(|metadata| metadata.get("managedFields").is_some());
-                let seen = if has_managed_fields { body.value() } else { body.lean() };
-                let inconsistencies = inconsistencies(&whole, seen);
-                Applied::Patched { body, inconsistencies, refusals }
+        if !is_last {
+            self.read()?;
+        }
+        let newest = match self.last_answer.take() {
+            None if refusals.is_empty() => return Ok(Applied::Nothing),
+            None => {
+                let newest = Newest::read(body.clone());
+                return Ok(Applied::Patched { newest, inconsistencies: Diff::default(), refusals });
             }
-        })
+            Some(Answer::Read(body)) => Newest::read(body),
+            Some(Answer::Unread(text)) => {
+                let seen = Body::from_value(glimpse(&text, &whole)?);
+                self.check_uid(&seen)?;
+                Newest { seen, unread: Some(text) }
+            }
+        };
+        let metadata = whole.get("metadata");
+        let has_managed_fields = metadata.is_some_and(|metadata| metadata.get("managedFields").is_some());
+        let seen = if has_managed_fields { newest.seen.value() } else { newest.seen.lean() };
+        let inconsistencies = inconsistencies(&whole, seen);
+        Ok(Applied::Patched { newest, inconsistencies, refusals })
     }
 
     /// Sends the data of a patch: to the status first, if that is a subresource.
@@ -234,7 +288,7 @@ impl<'a> Target<'a> {
         if !transformations && finalizer.is_none() {
             return Ok(());
         }
-        let mut base = self.newest.clone().unwrap_or_else(|| body.clone());
+        let mut base = self.read()?.unwrap_or_else(|| body.clone());
         for _ in 0..CONFLICTS_AT_MOST {
             let changed = if transformations {
                 let transforming = self.means.front.transform(Arc::clone(context), base.clone());
@@ -243,7 +297,7 @@ impl<'a> Target<'a> {
                 self.replace(&base, &wanted).await
             } else if let Some(steps) = finalizer_steps(base.lean(), finalizer, self.finalizer_setting) {
                 let path = self.path.clone();
-                self.send(&path, PatchKind::Json, &json!(steps)).await.map(drop)
+                self.send(&path, PatchKind::Json, &json!(steps)).await
             } else {
                 Ok(())
             };
@@ -277,7 +331,8 @@ impl<'a> Target<'a> {
         for (path, operations) in parts {
             let (Some(path), false) = (path, operations.is_empty()) else { continue };
             let operations = json!(with_version_test(tested.lean(), operations));
-            tested = self.send(&path, PatchKind::Json, &operations).await?;
+            self.send(&path, PatchKind::Json, &operations).await?;
+            tested = self.read()?.unwrap_or(tested);
         }
         Ok(())
     }
@@ -286,7 +341,7 @@ impl<'a> Target<'a> {
     async fn look(&mut self) -> Result<Body, ApplyError> {
         let path = self.path.clone();
         self.send_merge(&path, &json!({})).await?;
-        self.newest.clone().ok_or(ApplyError::Replaced)
+        self.read()?.ok_or(ApplyError::Replaced)
     }
 
     /// Sends a merge patch; it does no harm if it is applied twice.
@@ -299,11 +354,11 @@ impl<'a> Target<'a> {
                 Err(ApplyError::Api(ApiError::Unclear { .. })) => {}
                 // The API tries it several times on ever newer versions by itself, but not for ever.
                 Err(ApplyError::Api(ApiError::Conflict(_))) if !is_bound_to_a_version => {}
-                sent => return sent.map(drop),
+                sent => return sent,
             }
             self.means.clock.sleep(crate::seconds(*pause)).await;
         }
-        self.send(path, PatchKind::Merge, &patch).await.map(drop)
+        self.send(path, PatchKind::Merge, &patch).await
     }
 
     fn with_uid(&self, patch: &Value) -> Value {
@@ -316,20 +371,35 @@ impl<'a> Target<'a> {
         patch
     }
 
-    async fn send(&mut self, path: &str, kind: PatchKind, patch: &Value) -> Result<Body, ApplyError> {
+    async fn send(&mut self, path: &str, kind: PatchKind, patch: &Value) -> Result<(), ApplyError> {
         let answer = match self.means.api.patch(path, kind, Bytes::from(serde_json::to_vec(patch)?)).await {
             Err(ApiError::Unprocessable(refusal)) if is_about_uid(refusal.details.as_ref()) => {
                 return Err(ApplyError::Replaced);
             }
             answer => answer?,
         };
-        let body = Body::parse(answer.as_ref())?;
-        // The status of custom resources is patched whatever the uid in the patch is.
-        if self.uid.is_some() && body.uid() != self.uid.as_deref() {
-            return Err(ApplyError::Replaced);
+        self.last_answer = Some(Answer::Unread(answer));
+        Ok(())
+    }
+
+    /// The body in the last answer, if there was any.
+    fn read(&mut self) -> Result<Option<Body>, ApplyError> {
+        let body = match &self.last_answer {
+            None => return Ok(None),
+            Some(Answer::Read(body)) => return Ok(Some(body.clone())),
+            Some(Answer::Unread(answer)) => Body::parse(answer.as_ref())?,
+        };
+        self.check_uid(&body)?;
+        self.last_answer = Some(Answer::Read(body.clone()));
+        Ok(Some(body))
+    }
+
+    /// The status of custom resources is patched whatever the uid in the patch is.
+    fn check_uid(&self, body: &Body) -> Result<(), ApplyError> {
+        match self.uid.is_some() && body.uid() != self.uid.as_deref() {
+            true => Err(ApplyError::Replaced),
+            false => Ok(()),
         }
-        self.newest = Some(body.clone());
-        Ok(body)
     }
 }
 

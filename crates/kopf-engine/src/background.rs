@@ -236,6 +236,7 @@ impl Background {
                 _ = killed.wait_for(|killed| *killed) => {}
                 () = background.seated(seat, background.round(&reactor, &companion, calling)) => {}
             }
+            reactor.rest.worked();
         });
     }
 

@@ -123,6 +123,9 @@ pub trait Front: Sink {
 
     /// The operator is up and serves.
     fn ready(&self);
+
+    /// The operator has had much to do, and has nothing to do now: a time to give memory back.
+    fn at_rest(&self) {}
 }
 
 /// What the engine offers to the front, as soon as it is connected.

@@ -30,6 +30,7 @@ mod schema;
 mod posting;
 mod log;
 mod pacing;
+mod rest;
 mod clock;
 
 pub use activities::ActivityError;

@@ -28,6 +28,7 @@ use crate::peering::{self, Peering, PeeringCommand};
 use crate::probes::{Endpoint, EndpointError, Health, Phase, Probes};
 use crate::queue::Queue;
 use crate::react::Reactor;
+use crate::rest::Rest;
 use crate::serving::Serving;
 use crate::{
     Api, Clock, ConnectionInfo, Discovery, Insight, Judge, Log, Login, NamespacePattern, Poster, Settings, Sink, Stop,
@@ -237,6 +238,7 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
         warned: Mutex::new(BTreeSet::new()),
         background: background.clone(),
         settings: Arc::clone(&settings),
+        rest: Rest::default(),
     });
     let queue = Queue::new(Arc::clone(&reactor), settings.queueing.worker_limit, clock.clone(), log.clone());
     let _guard = KilledOnDrop(queue.clone(), background.clone());
@@ -245,6 +247,8 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
     ticking.spawn(crashes.clone().guard("The schedule of timers".to_owned(), background.clone().run()));
     let pausing = background.clone().follow(pauses.subscribe());
     ticking.spawn(crashes.clone().guard("The pausing of daemons".to_owned(), pausing));
+    let resting = reactor.rest.clone().follow(Arc::clone(front), clock.clone());
+    ticking.spawn(crashes.clone().guard("The look-out for rests".to_owned(), resting));
     let observed = queue.downgrade();
     metrics.watch_queue(move || observed.upgrade().map(|queue| queue.figures()).unwrap_or_default());
     let managing = start_admission(activities, webhooks, &settings, &api, insights.clone(), queue.clone(), &mut tasks);

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use crate::invoke::FrontSlot;
 use crate::memory::{ObjectMemory, version_number};
 use crate::metrics::{Metrics, QueueFigures};
-use crate::react::{After, OBJECTS, Reactor, ServedKind, Turn};
+use crate::react::{After, Reactor, ServedKind, Turn};
 use crate::{Clock, Level, Log};
 use entry::{Entry, News, Phase, Timer};
 use gate::Gate;
@@ -252,13 +252,11 @@ impl Queue {
         }
         if event != EventType::Deleted
             && entry.is_at_rest()
-            && let (Some(settled), Some(memory)) = (&objects.kind.settled, entry.memory.as_mut())
-            && memory.has_nothing_pending()
-            // The cycle would have something to say about it, if only for debugging.
-            && !self.inner.log.enabled(Level::Debug, OBJECTS)
-            && settled.holds(&raw)
+            && let Some(memory) = entry.memory.as_mut()
+            && self.inner.reactor.is_settled(&objects.kind, memory, &raw)
         {
             memory.saw(version);
+            self.inner.reactor.rest.worked();
             return;
         }
         if is_indexed && !outdated {
@@ -414,6 +412,7 @@ impl Queue {
         drop(seat);
         let mut state = self.inner.state();
         state.running -= 1;
+        self.inner.reactor.rest.worked();
         self.settle(&mut state, &kind, ready, memory, after);
         self.pump(state);
         self.inner.finished.notify_waiters();

@@ -11,20 +11,21 @@ use std::time::Duration;
 
 use kopf_object::{Body, ObjectReference};
 use kopf_reaction::{
-    Conclusion, Cycle, CycleInput, EventType, HandlerSet, Note, ReactionSettings, Resource, Settled, Severity,
-    compact_sample, diff_repr, python_repr,
+    Conclusion, Cycle, CycleInput, EventType, FinalizerChange, HandlerSet, Note, ReactionSettings, Resource, Settled,
+    Severity, compact_sample, diff_repr, python_repr,
 };
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use self::driver::Driver;
-use crate::apply::{Applied, ApplyError, Change, Incomplete, Means, apply};
+use crate::apply::{Applied, ApplyError, Change, Incomplete, Means, Newest, apply};
 use crate::background::Background;
 use crate::gates::Gates;
 use crate::invoke::{CycleContext, Front, FrontFailure};
 use crate::memory::{ObjectMemory, Throttle, version_number};
 use crate::metrics::{Metrics, PatchResult};
 use crate::queue::{A_YEAR, Seat};
+use crate::rest::Rest;
 use crate::schema::{Placement, SchemaBook, placement};
 use crate::{Api, Clock, FrontError, Level, Log, Record, Settings};
 
@@ -65,6 +66,7 @@ pub(crate) struct Reactor {
     pub warned: Mutex<BTreeSet<String>>,
     /// The daemons and timers.
     pub background: Background,
+    pub rest: Rest,
 }
 
 /// What is to be done with the object after its turn.
@@ -150,19 +152,36 @@ impl Reactor {
                         Some(when) => After::Wake { when, body },
                     };
                 }
-                Ok(Progressed { patched, .. }) => {
+                Ok(Progressed { patched, fully_handled, .. }) => {
                     let Some(newest) = patched else { return After::Rest };
                     memory.throttle = Throttle::Off;
                     memory.saw(version_number(newest.resource_version()));
-                    if is_released(&newest) {
+                    if newest.is_released() || (fully_handled && self.is_settled(kind, memory, newest.raw())) {
                         return After::Rest;
                     }
+                    let newest = match newest.into_body() {
+                        Ok(newest) => newest,
+                        Err(error) => {
+                            let failure = Failure::Applying(Incomplete { error, newest: None });
+                            return self.throttle(memory, &reference, None, failure);
+                        }
+                    };
                     // Also if a spy has patched the object on an old news: the echo of it will count as seen.
                     (body, event, consistent) = (newest, None, true);
                 }
             }
         }
         After::Wake { when: self.clock.instant(), body }
+    }
+
+    /// Whether there is nothing to do for the object, as its text shows: then, no cycle is needed to see that.
+    pub fn is_settled(&self, kind: &ServedKind, memory: &ObjectMemory, raw: &[u8]) -> bool {
+        kind.settled.as_ref().is_some_and(|settled| {
+            memory.has_nothing_pending()
+                // The cycle would have something to say about it, if only for debugging.
+                && !self.log.enabled(Level::Debug, OBJECTS)
+                && settled.holds(raw)
+        })
     }
 
     /// One cycle: what is decided, is called and patched.
@@ -190,7 +209,12 @@ impl Reactor {
             false => None,
         };
         if kind.handlers.only_indexes() {
-            return Ok(Progressed { patched: None, wake: reindexing, gone: event == Some(EventType::Deleted) });
+            return Ok(Progressed {
+                patched: None,
+                wake: reindexing,
+                gone: event == Some(EventType::Deleted),
+                fully_handled: false,
+            });
         }
         let mut driver = Driver {
             reactor: self,
@@ -221,7 +245,7 @@ impl Reactor {
         let (wanted, transformations) = (driver.wanted.take(), driver.transformations);
         memory.partly_handled.clone_from(&conclusion.partly_handled);
         if event == Some(EventType::Deleted) {
-            return Ok(Progressed { patched: None, wake: None, gone: true });
+            return Ok(Progressed { patched: None, wake: None, gone: true, fully_handled: false });
         }
         let fully_handled = conclusion.fully_handled;
         // Delays count from the decision, however long the patch takes.
@@ -230,9 +254,9 @@ impl Reactor {
         let wake = [wake, reindexing].into_iter().flatten().min();
         let gone = self.conclude(kind, &context, reference, &body, conclusion, wanted, transformations).await?;
         let progressed = match gone {
-            Concluded::Gone => Progressed { patched: None, wake: None, gone: true },
-            Concluded::Untouched => Progressed { patched: None, wake, gone: false },
-            Concluded::Patched(body) => Progressed { patched: Some(body), wake, gone: false },
+            Concluded::Gone => Progressed { patched: None, wake: None, gone: true, fully_handled },
+            Concluded::Untouched => Progressed { patched: None, wake, gone: false, fully_handled },
+            Concluded::Patched(newest) => Progressed { patched: Some(newest), wake, gone: false, fully_handled },
         };
         memory.fully_handled_once |= fully_handled;
         Ok(progressed)
@@ -269,7 +293,8 @@ impl Reactor {
             self.deliver(&kind.resource, reference, &mut wanted, &id, result);
         }
         let (stored, finalizer) = (conclusion.patch, conclusion.finalizer);
-        let change = Change { wanted, stored, stored_by_user, transformations, finalizer };
+        let is_last = conclusion.fully_handled || finalizer == Some(FinalizerChange::Remove);
+        let change = Change { wanted, stored, stored_by_user, transformations, finalizer, is_last };
         let debugging = self.log.enabled(Level::Debug, OBJECTS);
         self.describe(reference, &change);
         let delay = conclusion.delay;
@@ -294,7 +319,7 @@ impl Reactor {
                 Ok(Concluded::Untouched)
             }
             Applied::Gone => Ok(Concluded::Gone),
-            Applied::Patched { body, .. } => Ok(Concluded::Patched(body)),
+            Applied::Patched { newest, .. } => Ok(Concluded::Patched(newest)),
         }
     }
 
@@ -425,20 +450,22 @@ impl Reactor {
 
 /// How far a cycle has brought the object.
 struct Progressed {
-    /// The newest body, if anything was patched.
-    patched: Option<Body>,
+    /// The newest state, if anything was patched.
+    patched: Option<Newest>,
     /// When handlers are due again.
     wake: Option<Instant>,
     /// The object turned out to be not there any more.
     gone: bool,
+    /// All handlers are done.
+    fully_handled: bool,
 }
 
 /// What the end of a cycle has done to the object.
 enum Concluded {
     /// There was nothing to patch.
     Untouched,
-    /// The newest body.
-    Patched(Body),
+    /// The newest state.
+    Patched(Newest),
     /// The object turned out to be not there any more.
     Gone,
 }
@@ -486,13 +513,8 @@ pub(crate) fn level_of(severity: Severity) -> Level {
 }
 
 /// A patch that has changed nothing gives no reason to look at the object again.
-fn differs(newest: &Body, body: &Body) -> bool {
+fn differs(newest: &Newest, body: &Body) -> bool {
     newest.resource_version().is_none() || newest.resource_version() != body.resource_version()
-}
-
-/// Under deletion with nothing that holds it: it will be gone in an instant.
-fn is_released(body: &Body) -> bool {
-    body.deletion_timestamp().is_some() && body.finalizers().next().is_none()
 }
 
 impl Change {

@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use serde_json::{Map, Value};
 
 use crate::identity::simulate_uid;
-use crate::lean::parse_lean;
+use crate::partial::parse_lean;
 use crate::path::FieldPath;
 use crate::reference::ObjectReference;
 

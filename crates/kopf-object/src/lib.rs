@@ -56,7 +56,7 @@ mod reference;
 
 mod identity;
 
-mod lean;
+mod partial;
 
 mod body;
 
@@ -69,6 +69,7 @@ pub use json_patch::{
     JsonPatchError, Operation, apply_json_patch, json_patch, split_status_operations, with_version_test,
 };
 pub use merge_patch::{MergePatch, combine, merge};
+pub use partial::glimpse;
 pub use path::FieldPath;
 pub use reference::ObjectReference;
 pub use spill::{encode_essence_within, restore_essence};

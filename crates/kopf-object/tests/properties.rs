@@ -1,8 +1,8 @@
 //! Properties that hold for any data, checked on random ones.
 
 use kopf_object::{
-    Body, FieldPath, ObjectIdentity, apply_json_patch, combine, diff, diff_left, json_patch, keys, merge, python_equal,
-    python_json,
+    Body, FieldPath, ObjectIdentity, apply_json_patch, combine, diff, diff_left, glimpse, inconsistencies, json_patch,
+    keys, merge, python_equal, python_json,
 };
 use proptest::prelude::*;
 use serde_json::{Map, Number, Value};
@@ -65,6 +65,12 @@ fn fills_what_is_replaced(base: &Value, addition: &Value) -> bool {
 }
 
 proptest! {
+    #[test]
+    fn glimpses_show_all_inconsistencies(patch in object(), body in json()) {
+        let seen = glimpse(body.to_string().as_bytes(), &patch).unwrap();
+        prop_assert_eq!(inconsistencies(&patch, &seen), inconsistencies(&patch, &body));
+    }
+
     #[test]
     fn a_diff_applied_to_old_gives_new(old in json(), new in json()) {
         let changes = diff(Some(&old), Some(&new));

@@ -182,6 +182,10 @@ impl Front for PythonFront {
     fn ready(&self) {
         self.mailbox.put(Work::Ready);
     }
+
+    fn at_rest(&self) {
+        crate::memory::give_back();
+    }
 }
 
 /// The call was not answered: it was cancelled by the front, or the event loop is gone.

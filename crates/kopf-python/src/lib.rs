@@ -13,16 +13,11 @@ mod webhooks;
 mod operator;
 mod cluster;
 mod failures;
+mod memory;
 
 use kopf_object::{FieldPath, MergePatch};
-use mimalloc::MiMalloc;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
-
-/// What is kept for long is small and scattered over what is needed for a moment. This one keeps sizes apart, and
-/// gives back what is free: with that of the C library, a listing or a burst of timers holds its peak for ever.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
 
 // Free-threaded interpreters switch the GIL on for it: the Python side of the front relies on it.
 #[pymodule(gil_used = true)]
@@ -43,6 +38,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(shrink_essence, module)?)?;
     module.add_function(wrap_pyfunction!(self_signed, module)?)?;
     module.add_function(wrap_pyfunction!(describe_certificate, module)?)?;
+    module.add_function(wrap_pyfunction!(yaml_to_json, module)?)?;
     module.add_function(wrap_pyfunction!(cluster::command_line, module)?)?;
     Ok(())
 }
@@ -88,4 +84,12 @@ fn self_signed(names: Vec<String>) -> PyResult<(String, String)> {
 #[pyo3(signature = (der, /))]
 fn describe_certificate(der: &[u8]) -> String {
     kopf_engine::describe_certificate(der).to_string()
+}
+
+/// A YAML document as a JSON text; null if there is none.
+#[pyfunction]
+#[pyo3(signature = (text, /))]
+fn yaml_to_json(text: &str) -> PyResult<String> {
+    let value: Option<Value> = serde_saphyr::from_str(text).map_err(failures::invalid_value)?;
+    Ok(value.unwrap_or_default().to_string())
 }

@@ -87,7 +87,9 @@ impl Background {
             match apply(reactor.means(), context, &body, change.clone()).await {
                 Ok(applied) => {
                     reactor.report(reference, &applied);
-                    if let Applied::Patched { body, .. } = applied {
+                    if let Applied::Patched { newest, .. } = applied
+                        && let Ok(body) = newest.into_body()
+                    {
                         companion.see(&body);
                     }
                     return;

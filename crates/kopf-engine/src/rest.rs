@@ -1,0 +1,97 @@
+//! When an operator comes to rest after much work, its front is told: a time to give memory back.
+//!
+//! Work leaves freed memory behind, which an allocator keeps for the next work to come. While an operator
+//! does nothing, that memory is of more use to others.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::Clock;
+use crate::invoke::Front;
+
+/// Nothing has happened for so long.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// What less work than that leaves behind, is not worth the search for it.
+const MUCH_WORK: u32 = 500;
+
+/// Counts the work. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rest {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Since the last rest.
+    work: AtomicU32,
+    much: Notify,
+}
+
+impl Rest {
+    /// Something was done: an object had its turn, a timer was called.
+    pub fn worked(&self) {
+        if self.inner.work.fetch_add(1, Ordering::Relaxed) + 1 == MUCH_WORK {
+            self.inner.much.notify_one();
+        }
+    }
+
+    /// Tells the front, whenever it is quiet after much work.
+    pub async fn follow(self, front: Arc<dyn Front>, clock: Clock) {
+        loop {
+            self.quiet_after_much(&clock).await;
+            front.at_rest();
+        }
+    }
+
+    async fn quiet_after_much(&self, clock: &Clock) {
+        self.inner.much.notified().await;
+        let work = || self.inner.work.load(Ordering::Relaxed);
+        let mut seen = work();
+        loop {
+            clock.sleep(QUIET).await;
+            let now = work();
+            if now == seen {
+                break;
+            }
+            seen = now;
+        }
+        self.inner.work.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn little_work_is_not_told_of() {
+        let rest = Rest::default();
+        (1..MUCH_WORK).for_each(|_| rest.worked());
+        tokio::time::advance(QUIET * 10).await;
+        assert!(rest.quiet_after_much(&Clock::system()).now_or_never().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_front_is_told_once_it_is_quiet() {
+        let (rest, clock) = (Rest::default(), Clock::system());
+        (0..MUCH_WORK).for_each(|_| rest.worked());
+        let mut told = std::pin::pin!(rest.quiet_after_much(&clock));
+        for _ in 0..5 {
+            assert!(told.as_mut().now_or_never().is_none(), "still busy");
+            tokio::time::advance(QUIET - Duration::from_millis(1)).await;
+            rest.worked();
+            assert!(told.as_mut().now_or_never().is_none(), "still busy");
+            tokio::time::advance(Duration::from_millis(2)).await;
+        }
+        told.await;
+        assert!(rest.quiet_after_much(&clock).now_or_never().is_none(), "told once");
+        (0..MUCH_WORK).for_each(|_| rest.worked());
+        rest.quiet_after_much(&clock).await;
+    }
+}
