@@ -33,27 +33,31 @@ enum Encoding {
     Protobuf,
 }
 
-/// The one document of version 2. Custom kinds are a part of it as JSON only.
+/// The one document of version 2. Of custom kinds, it has the definitions.
 pub fn version_2(catalog: &Catalog, accept: &str) -> Answer {
-    let encoding = match negotiate(accept, PROTOBUF_V2) {
-        None => return by_encoding(Answer::empty(406)),
-        Some(encoding) => encoding,
-    };
-    if encoding == Encoding::Protobuf
-        && let Some(document) = capture::document("openapi/v2.protobuf")
-    {
-        return by_encoding(Answer::bytes(200, document).with_type(PROTOBUF_V2[0]));
-    }
-    if catalog.custom_groups().is_empty() {
-        return by_encoding(Answer::bytes(200, capture::document("openapi/v2").unwrap_or_default()));
-    }
-    let mut document = capture::value("openapi/v2").map(|document| (*document).clone()).unwrap_or_default();
-    if let Some(known) = document["definitions"].as_object_mut() {
-        for resource in custom_resources(catalog, None) {
-            known.insert(definition_name(resource), schema_of(resource, "#/definitions/"));
+    let name = "openapi/v2";
+    let custom = || custom_resources(catalog, None).into_iter();
+    let definitions = || custom().map(|resource| (definition_name(resource), schema_of(resource, "#/definitions/")));
+    let is_captured = catalog.custom_groups().is_empty();
+    by_encoding(match negotiate(accept, PROTOBUF_V2) {
+        None => Answer::empty(406),
+        Some(Encoding::Protobuf) => {
+            let mut document = capture::document(&format!("{name}.protobuf")).unwrap_or_default();
+            if !is_captured {
+                let added = protobuf::encode_definitions(definitions().collect());
+                document = [document, added.into()].concat().into();
+            }
+            Answer::bytes(200, document).with_type(PROTOBUF_V2[0])
         }
-    }
-    by_encoding(Answer::json(200, &document))
+        Some(Encoding::Json) if is_captured => Answer::bytes(200, capture::document(name).unwrap_or_default()),
+        Some(Encoding::Json) => {
+            let mut document = capture::value(name).map(|document| (*document).clone()).unwrap_or_default();
+            if let Some(known) = document["definitions"].as_object_mut() {
+                known.extend(definitions());
+            }
+            Answer::json(200, &document)
+        }
+    })
 }
 
 fn by_encoding(answer: Answer) -> Answer {

@@ -1,6 +1,7 @@
 //! The messages of OpenAPI documents in protobuf: which field of the JSON has which number.
 //!
-//! They are those of gnostic's `openapi.v3.Document`, as far as Kubernetes makes use of them.
+//! They are those of gnostic's `openapi.v3.Document`, as far as Kubernetes makes use of them; and of
+//! `openapi.v2.Document` the definitions.
 
 /// The fields of a message, in the order of their numbers.
 #[derive(Debug)]
@@ -41,9 +42,11 @@ pub enum Form {
     /// A number, a flag or a text; nothing else can be a default there.
     Default,
     /// A schema, or whether anything is allowed.
-    SchemaOrFlag,
+    SchemaOrFlag(&'static Form),
     /// The schema of items, which could be several.
-    Items,
+    Items(&'static Form),
+    /// The type of a value, which could be several.
+    Types,
     Message(&'static Message),
     /// The message itself, or a reference to it.
     OrReference(&'static Message),
@@ -51,7 +54,7 @@ pub enum Form {
     Each(&'static Form),
 }
 
-use Form::{Any, Default, Each, Flag, Items, Message as Of, Number, OrReference, SchemaOrFlag, Text, Whole};
+use Form::{Any, Default, Each, Flag, Items, Message as Of, Number, OrReference, SchemaOrFlag, Text, Types, Whole};
 use Keys::{All, Codes, Extensions, Paths};
 
 const fn field(name: &'static str, number: u32, form: Form) -> Field {
@@ -283,9 +286,9 @@ pub static SCHEMA: Message = Message(&[
     field("oneOf", 27, Each(&OrReference(&SCHEMA))),
     field("anyOf", 28, Each(&OrReference(&SCHEMA))),
     field("not", 29, Of(&SCHEMA)),
-    field("items", 30, Items),
+    field("items", 30, Items(&OrReference(&SCHEMA))),
     field("properties", 31, Of(&SCHEMAS)),
-    field("additionalProperties", 32, SchemaOrFlag),
+    field("additionalProperties", 32, SchemaOrFlag(&OrReference(&SCHEMA))),
     field("default", 33, Default),
     field("description", 34, Text),
     field("format", 35, Text),
@@ -308,3 +311,42 @@ static XML: Message = Message(&[
 
 pub static REFERENCE: Message =
     Message(&[field("$ref", 1, Text), field("summary", 2, Text), field("description", 3, Text)]);
+
+/// The part of a document of version 2 that is made here.
+pub static DEFINITIONS: Message = Message(&[field("definitions", 9, Of(&SCHEMAS_V2))]);
+
+static SCHEMAS_V2: Message = Message(&[each(All, 1, Of(&SCHEMA_V2))]);
+
+static SCHEMA_V2: Message = Message(&[
+    field("$ref", 1, Text),
+    field("format", 2, Text),
+    field("title", 3, Text),
+    field("description", 4, Text),
+    field("default", 5, Any),
+    field("multipleOf", 6, Number),
+    field("maximum", 7, Number),
+    field("exclusiveMaximum", 8, Flag),
+    field("minimum", 9, Number),
+    field("exclusiveMinimum", 10, Flag),
+    field("maxLength", 11, Whole),
+    field("minLength", 12, Whole),
+    field("pattern", 13, Text),
+    field("maxItems", 14, Whole),
+    field("minItems", 15, Whole),
+    field("uniqueItems", 16, Flag),
+    field("maxProperties", 17, Whole),
+    field("minProperties", 18, Whole),
+    field("required", 19, Each(&Text)),
+    field("enum", 20, Each(&Any)),
+    field("additionalProperties", 21, SchemaOrFlag(&Of(&SCHEMA_V2))),
+    field("type", 22, Types),
+    field("items", 23, Items(&Of(&SCHEMA_V2))),
+    field("allOf", 24, Each(&Of(&SCHEMA_V2))),
+    field("properties", 25, Of(&SCHEMAS_V2)),
+    field("discriminator", 26, Text),
+    field("readOnly", 27, Flag),
+    field("xml", 28, Of(&XML)),
+    field("externalDocs", 29, Of(&EXTERNAL_DOCS)),
+    field("example", 30, Any),
+    each(Extensions, 31, Any),
+]);

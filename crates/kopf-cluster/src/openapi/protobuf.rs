@@ -3,15 +3,22 @@
 //! `openapi.rs` calls [`encode`] with a document; what goes where is told by `messages.rs`. What
 //! the messages have no place for is left out.
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-use super::messages::{DOCUMENT, Form, Keys, Message, REFERENCE, SCHEMA};
+use super::messages::{DEFINITIONS, DOCUMENT, Form, Keys, Message, REFERENCE};
 use crate::yaml_text::to_node_yaml;
 
 /// A document of OpenAPI v3 as a message.
 pub fn encode(document: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     write_fields(&mut out, &DOCUMENT, document);
+    out
+}
+
+/// The definitions of a document of OpenAPI v2. Behind a whole document, they are added to its own.
+pub fn encode_definitions(definitions: Map<String, Value>) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_fields(&mut out, &DEFINITIONS, &json!({"definitions": definitions}));
     out
 }
 
@@ -89,10 +96,16 @@ fn write_field(out: &mut Vec<u8>, number: u32, form: &Form, value: &Value) {
             Value::String(_) => write_field(out, 3, &Form::Text, value),
             _ => {}
         }),
-        (Form::SchemaOrFlag, Value::Bool(_)) => write_bytes(out, number, |out| write_field(out, 2, &Form::Flag, value)),
-        (Form::SchemaOrFlag | Form::Items, Value::Object(_)) => {
-            write_bytes(out, number, |out| write_field(out, 1, &Form::OrReference(&SCHEMA), value));
+        (Form::SchemaOrFlag(_), Value::Bool(_)) => {
+            write_bytes(out, number, |out| write_field(out, 2, &Form::Flag, value));
         }
+        (Form::SchemaOrFlag(schema) | Form::Items(schema), Value::Object(_)) => {
+            write_bytes(out, number, |out| write_field(out, 1, schema, value));
+        }
+        (Form::Types, Value::Array(_)) => {
+            write_bytes(out, number, |out| write_field(out, 1, &Form::Each(&Form::Text), value));
+        }
+        (Form::Types, _) => write_bytes(out, number, |out| write_field(out, 1, &Form::Text, value)),
         (Form::Message(message), Value::Object(_)) => {
             write_bytes(out, number, |out| write_fields(out, message, value));
         }
@@ -152,8 +165,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use proptest::prelude::*;
-    use serde_json::json;
 
+    use super::super::messages::SCHEMA;
     use super::*;
     use crate::capture;
     use crate::protobuf::{Wire, fields};
@@ -173,6 +186,23 @@ mod tests {
             let digest: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
             assert_eq!(digest, expected, "{path}");
         }
+    }
+
+    #[test]
+    fn definitions_are_those_of_a_real_server_byte_by_byte() {
+        let document = capture::value("openapi/v2").unwrap();
+        let ours = encode_definitions(document["definitions"].as_object().cloned().unwrap());
+        let theirs = capture::document("openapi/v2.protobuf").unwrap();
+        let definitions = |bytes: &[u8]| {
+            let found = fields(bytes).map(Result::unwrap).find_map(|field| match field {
+                (9, Wire::Bytes(definitions)) => Some(definitions.to_vec()),
+                _ => None,
+            });
+            found.unwrap()
+        };
+        let (ours, theirs) = (definitions(&ours), definitions(&theirs));
+        assert!(ours.len() > 100_000, "{}", ours.len());
+        assert!(ours == theirs, "{} and {} bytes", ours.len(), theirs.len());
     }
 
     /// A message as text: its fields, and those below of which it is known that they are messages.

@@ -1,6 +1,7 @@
 //! Custom resources: from the CRD to discovery, objects, parts, tables, and the end of it all.
 
 use crate::common::{CRDS, MERGE, Probe, STRATEGIC, WIDGETS, widget, widget_crd};
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -26,6 +27,31 @@ async fn a_crd_makes_a_resource() {
     assert!(probe.get("/openapi/v3").await["paths"].get("apis/example.com/v1").is_some());
     let document = probe.get("/openapi/v3/apis/example.com/v1").await;
     assert!(document["components"]["schemas"].get("com.example.v1.Widget").is_some());
+}
+
+#[tokio::test]
+async fn custom_kinds_are_in_the_documents_in_protobuf() {
+    let probe = Probe::new();
+    for (is_defined, count) in [(false, 0), (true, 1)] {
+        if is_defined {
+            probe.create(CRDS, widget_crd()).await;
+        }
+        for (version, path) in [("v2", "/openapi/v2"), ("v3", "/openapi/v3/apis/example.com/v1")] {
+            let media_type = format!("application/com.github.proto-openapi.spec.{version}.v1.0+protobuf");
+            let response = probe.send("GET", path, &[("accept", &media_type)], "").await;
+            if version == "v3" && !is_defined {
+                assert_eq!(response.status(), 404);
+                continue;
+            }
+            assert_eq!(response.status(), 200);
+            assert_eq!(response.headers()["content-type"], media_type);
+            let body = response.into_body().collect().await.unwrap().to_bytes();
+            // The name, after its number and its length.
+            let name = b"\x0a\x15com.example.v1.Widget\x12";
+            let found = body.windows(name.len()).filter(|part| part == name).count();
+            assert_eq!(found, count, "{path}");
+        }
+    }
 }
 
 #[tokio::test]
