@@ -8,8 +8,9 @@ use http::{Request, Response};
 use http_body_util::Full;
 use jiff::Timestamp;
 use kopf_engine::{Api, Clock, Log, NetworkingSettings, PatchKind, Vault};
-use kopf_object::Body;
+use kopf_object::glimpse;
 use kube::client::Body as RequestBody;
+use serde_json::json;
 
 use crate::{Outcome, object};
 
@@ -26,18 +27,18 @@ where
     (Api::new(vault, &NetworkingSettings::default(), clock.clone(), log.clone()), clock, log)
 }
 
-/// One patch, from its bytes to the parsed answer.
+/// One patch, from its bytes to what is looked at of the answer.
 pub async fn patch(count: usize) -> Outcome {
     let answer = Bytes::from(object::fresh().to_string());
     let (api, ..) = api_of(move |_| {
         let answer = answer.clone();
         async move { Ok(Response::new(Full::new(answer))) }
     });
-    let change = Bytes::from_static(br#"{"metadata":{"uid":"u"},"status":{"message":"done","observedGeneration":1}}"#);
+    let change = json!({"metadata": {"uid": "u"}, "status": {"message": "done", "observedGeneration": 1}});
     for _ in 0..count {
         let path = "/apis/bench.dev/v1/namespaces/bench/widgets/widget-1/status";
-        let answer = api.patch(path, PatchKind::Merge, change.clone()).await?;
-        Body::parse(answer.as_ref())?;
+        let answer = api.patch(path, PatchKind::Merge, Bytes::from(serde_json::to_vec(&change)?)).await?;
+        glimpse(&answer, &change)?;
     }
     Ok(())
 }

@@ -24,6 +24,7 @@ fn main() -> Outcome {
         "own-echo" => object::recognise(count),
         "reaction-create" => reaction::create(count),
         "reaction-unchanged" => reaction::unchanged(count),
+        "settled" => reaction::settled(count),
         "patch-request" => runtime.block_on(api::patch(count)),
         other => Err(format!("no such step: {other}").into()),
     }

@@ -1,12 +1,14 @@
 //! One cycle of one object: from its body to what is to be stored.
 
+use std::error::Error;
+use std::hint::black_box;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use kopf_object::Body;
 use kopf_reaction::{
     Ask, BackgroundView, CallOutcome, Conclusion, Cycle, CycleInput, EventType, Handler, HandlerKind, HandlerSet,
-    ReactionSettings, Reason, Reply, Step,
+    ReactionSettings, Reason, Reply, Settled, Step,
 };
 use serde_json::json;
 
@@ -25,16 +27,26 @@ pub fn create(count: usize) -> Outcome {
     Ok(())
 }
 
-/// An object that is handled already, as it is found by a restarted operator.
+/// An object that is handled already, in a cycle of its own.
 pub fn unchanged(count: usize) -> Outcome {
     let theatre = Theatre::new();
-    let mut handled = object::fresh();
-    let fresh = Body::parse(handled.to_string().into_bytes())?;
-    theatre.play(&fresh)?.0.patch.apply_to(&mut handled);
-    let body = Body::parse(handled.to_string().into_bytes())?;
+    let body = Body::parse(theatre.handled()?)?;
     for _ in 0..count {
         let (conclusion, calls) = theatre.play(&body)?;
         if calls != 0 || !conclusion.patch.is_empty() {
+            return Err("there was something to do".into());
+        }
+    }
+    Ok(())
+}
+
+/// An object that is handled already, as it is found by a restarted operator, and after the last patch.
+pub fn settled(count: usize) -> Outcome {
+    let theatre = Theatre::new();
+    let settled = Settled::of(&theatre.handlers, &theatre.settings).ok_or("it takes more than a look at the text")?;
+    let text = theatre.handled()?;
+    for _ in 0..count {
+        if !settled.holds(black_box(&text)) {
             return Err("there was something to do".into());
         }
     }
@@ -57,6 +69,14 @@ impl Theatre {
         });
         let settings = ReactionSettings { finalizer: "bench.dev/kopf".to_owned(), ..ReactionSettings::default() };
         Self { handlers: Arc::new(HandlerSet::from_handlers(handlers)), settings: Arc::new(settings) }
+    }
+
+    /// The text of an object after it was handled.
+    fn handled(&self) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
+        let mut handled = object::fresh();
+        let fresh = Body::parse(handled.to_string().into_bytes())?;
+        self.play(&fresh)?.0.patch.apply_to(&mut handled);
+        Ok(handled.to_string().into_bytes())
     }
 
     /// The conclusion, and how many handlers were called on the way to it.
