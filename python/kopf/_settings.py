@@ -268,7 +268,8 @@ class NetworkingSettings(_Group):
     connect_timeout: float | None = None
     #: Seconds between the attempts of a request that fails for reasons of the network or server.
     error_backoffs: float | Iterable[float] = (1, 1, 2, 3, 5, 8, 13, 21)
-    #: Whether to wait as long as the server asks for, even if it is longer than the backoffs.
+    #: Whether the pause that the server asks for is made even if the backoff is longer.
+    #: It is never made shorter.
     enforce_retry_after: bool = False
     #: Whether the proxy settings of the environment are used.
     trust_env: bool = False

@@ -143,28 +143,28 @@ class Client:
 
 
 def kubeconfig(client: Client, *, user: str = 'admin', namespace: str = 'default') -> str:
-    """The text of a kubeconfig file for this user. It is JSON, which every YAML parser reads."""
+    """The text of a kubeconfig file for this user."""
+    cluster = {'server': client.server, 'certificate-authority': str(client.ca.resolve())}
+    return kubeconfig_of(cluster, {'token': client.token}, user=user, namespace=namespace)
+
+
+def kubeconfig_of(
+    cluster: Mapping[str, Any],
+    credentials: Mapping[str, Any],
+    *,
+    user: str = 'test',
+    namespace: str = 'default',
+) -> str:
+    """The text of a kubeconfig file. It is JSON, which every YAML parser reads."""
+    context = {'cluster': 'test', 'user': user, 'namespace': namespace}
     return json.dumps(
         {
             'apiVersion': 'v1',
             'kind': 'Config',
             'current-context': 'test',
-            'clusters': [
-                {
-                    'name': 'test',
-                    'cluster': {
-                        'server': client.server,
-                        'certificate-authority': str(client.ca.resolve()),
-                    },
-                }
-            ],
-            'users': [{'name': user, 'user': {'token': client.token}}],
-            'contexts': [
-                {
-                    'name': 'test',
-                    'context': {'cluster': 'test', 'user': user, 'namespace': namespace},
-                }
-            ],
+            'clusters': [{'name': 'test', 'cluster': cluster}],
+            'users': [{'name': user, 'user': credentials}],
+            'contexts': [{'name': 'test', 'context': context}],
         },
         indent=2,
     )

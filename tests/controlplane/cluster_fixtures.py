@@ -139,7 +139,8 @@ def operator(
             script.write_text(text)
         config = tmp_path / f'kubeconfig-{number}'
         config.write_text(kubeconfig(client or plane.client, namespace=namespace))
-        if not any(option in ('-A', '--all-namespaces', '-n') for option in options):
+        chosen = 'KOPF_RUN_NAMESPACE' in (env or {})
+        if not chosen and not any(option in ('-A', '-n') for option in options):
             options = ('-n', namespace, *options)
         peered = any(option.startswith('--peering') for option in options)
         process = OperatorProcess(

@@ -1,25 +1,55 @@
 """Somebody in front of the cluster who decides who may come in, and through whom the way goes.
 
-So the tests of logins need nothing from the cluster: tokens can become invalid, certificates are
-asked for, and the way to it can be a proxy. It is the same for the embedded and for a real one.
+So the tests of logins and requests need nothing from the cluster: tokens can become invalid,
+certificates are asked for, the way to it can be a proxy, and every request is written down, and may
+be turned away. It is the same for the embedded and for a real one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import http.client
 import http.server
 import json
 import socket
 import ssl
 import threading
-from collections.abc import Callable
+import time
+import urllib.parse
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from cluster_client import Client
 
 #: What is not passed on: it is about one connection, not about the request.
 HOP_BY_HOP = {'connection', 'transfer-encoding', 'content-length', 'host', 'authorization'}
+
+
+@dataclasses.dataclass
+class SeenRequest:
+    """One request that has come in, by the monotonic time."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    began: float
+    ended: float | None = None
+
+
+@dataclasses.dataclass
+class Obstacle:
+    """What is done to some requests instead of passing them on.
+
+    :param code: of the answer; 0 means that there is none, until the obstacle is removed.
+    """
+
+    matches: Callable[[SeenRequest], bool]
+    code: int = 0
+    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    times: int = 1_000_000
+    met: list[SeenRequest] = dataclasses.field(default_factory=list)
+    removed: threading.Event = dataclasses.field(default_factory=threading.Event)
 
 
 class Gatekeeper:
@@ -29,6 +59,8 @@ class Gatekeeper:
         self.valid: set[str] = set()  # the Authorization headers
         self.seen: list[str] = []  # those of all requests, in order
         self.refused = 0
+        self.requests: list[SeenRequest] = []  # of those who were let in, in order
+        self.obstacles: list[Obstacle] = []
         self._client = client
         self._context = ssl.create_default_context(cafile=str(client.ca))
         self._far: set[http.client.HTTPConnection] = set()
@@ -61,9 +93,26 @@ class Gatekeeper:
                 connection.sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
+        for obstacle in self.obstacles:
+            obstacle.removed.set()
         self._server.shutdown()
         self._server.server_close()
         self.admit()
+
+    def select(self, method: str, plural: str, **query: str) -> list[SeenRequest]:
+        """The requests of one kind so far: by what their paths end with, and by parameters."""
+        return [
+            request
+            for request in list(self.requests)
+            if request.method == method and request.path.endswith(f'/{plural}')
+            if all(request.query.get(name) == value for name, value in query.items())
+        ]
+
+    def obstruct(self, matches: Callable[[SeenRequest], bool], **options: Any) -> Obstacle:
+        """Put an obstacle into the way of some requests."""
+        obstacle = Obstacle(matches, **options)
+        self.obstacles.append(obstacle)
+        return obstacle
 
     def _serve(self, request: http.server.BaseHTTPRequestHandler) -> None:
         given = request.headers.get('Authorization', '')
@@ -72,14 +121,36 @@ class Gatekeeper:
         self.seen.append(given)
         if given not in self.valid:
             self.refused += 1
-            content = {'kind': 'Status', 'apiVersion': 'v1', 'status': 'Failure', 'code': 401}
-            data = json.dumps({**content, 'reason': 'Unauthorized'}).encode()
-            request.send_response(401)
-            request.send_header('Content-Type', 'application/json')
-            request.send_header('Content-Length', str(len(data)))
-            request.end_headers()
-            request.wfile.write(data)
+            refuse(request, 401)
             return
+        path, _, query = request.path.partition('?')
+        parameters = dict(urllib.parse.parse_qsl(query))
+        seen = SeenRequest(request.command, path, parameters, time.monotonic())
+        self.requests.append(seen)
+        try:
+            if not self._meet_obstacles(seen, request):
+                self._pass_on(request, body)
+        finally:
+            seen.ended = time.monotonic()
+
+    def _meet_obstacles(
+        self, seen: SeenRequest, request: http.server.BaseHTTPRequestHandler
+    ) -> bool:
+        """Whether the request ends here."""
+        for obstacle in self.obstacles:
+            if obstacle.removed.is_set() or len(obstacle.met) >= obstacle.times:
+                continue
+            if obstacle.matches(seen):
+                obstacle.met.append(seen)
+                if obstacle.code:
+                    refuse(request, obstacle.code, obstacle.headers)
+                else:
+                    obstacle.removed.wait()
+                    request.close_connection = True
+                return True
+        return False
+
+    def _pass_on(self, request: http.server.BaseHTTPRequestHandler, body: bytes | None) -> None:
         host, port = self._client.server.removeprefix('https://').rsplit(':', 1)
         far = http.client.HTTPSConnection(host, int(port), context=self._context, timeout=300)
         self._far.add(far)
@@ -102,6 +173,21 @@ class Gatekeeper:
         finally:
             self._far.discard(far)
             far.close()
+
+
+def refuse(
+    request: http.server.BaseHTTPRequestHandler, code: int, headers: Mapping[str, str] | None = None
+) -> None:
+    reason = {401: 'Unauthorized'}.get(code, 'Unspecified')
+    content = {'kind': 'Status', 'apiVersion': 'v1', 'status': 'Failure', 'code': code}
+    data = json.dumps({**content, 'reason': reason}).encode()
+    request.send_response(code)
+    for name, value in (headers or {}).items():
+        request.send_header(name, value)
+    request.send_header('Content-Type', 'application/json')
+    request.send_header('Content-Length', str(len(data)))
+    request.end_headers()
+    request.wfile.write(data)
 
 
 class ConnectProxy:

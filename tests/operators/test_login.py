@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cluster_client import kubeconfig, wait_for
+from cluster_client import kubeconfig, kubeconfig_of, wait_for
 from cluster_fixtures import ExampleObjects, Plane
 from controlplane import make_pki
 from gatekeeper import ConnectProxy, Gatekeeper
@@ -31,13 +31,6 @@ def create_fn(logger, **_):
 
 
 @pytest.fixture()
-def gatekeeper(plane: Plane) -> Iterator[Gatekeeper]:
-    gatekeeper = Gatekeeper(plane.client)
-    yield gatekeeper
-    gatekeeper.close()
-
-
-@pytest.fixture()
 def proxy() -> Iterator[ConnectProxy]:
     proxy = ConnectProxy()
     yield proxy
@@ -46,15 +39,7 @@ def proxy() -> Iterator[ConnectProxy]:
 
 def config_for(folder: pathlib.Path, cluster: dict[str, Any], user: dict[str, Any]) -> str:
     path = folder / 'own-kubeconfig'
-    content = {
-        'apiVersion': 'v1',
-        'kind': 'Config',
-        'current-context': 'test',
-        'clusters': [{'name': 'test', 'cluster': cluster}],
-        'users': [{'name': 'test', 'user': user}],
-        'contexts': [{'name': 'test', 'context': {'cluster': 'test', 'user': 'test'}}],
-    }
-    path.write_text(json.dumps(content))
+    path.write_text(kubeconfig_of(cluster, user))
     return str(path)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import json
 import pathlib
 from collections.abc import Callable
 
 import pytest
 
+from cluster_client import kubeconfig_of
 from cluster_fixtures import ExampleObjects
 from controlplane import ControlPlane, make_client_certificate
 from operator_process import OperatorProcess
@@ -49,15 +49,7 @@ def test_the_certificate_of_the_kubeconfig(
         'certificate-authority-data': encoded(pki / 'ca.crt'),
     }
     config = tmp_path / 'certified'
-    content = {
-        'apiVersion': 'v1',
-        'kind': 'Config',
-        'current-context': 'test',
-        'clusters': [{'name': 'test', 'cluster': cluster}],
-        'users': [{'name': 'test', 'user': user}],
-        'contexts': [{'name': 'test', 'context': {'cluster': 'test', 'user': 'test'}}],
-    }
-    config.write_text(json.dumps(content))
+    config.write_text(kubeconfig_of(cluster, user))
     process = operator(SCRIPT, env={'KUBECONFIG': str(config)})
     examples.create('obj')
     examples.wait('obj', lambda body: body['status']['create_fn'] == 'created')

@@ -224,6 +224,7 @@ impl Discovery {
             namespace: None,
             health,
             on_forbidden: OnForbidden::Tell,
+            judge: Arc::clone(&self.judge),
         };
         streams.spawn(stream.run(sender));
         receiver

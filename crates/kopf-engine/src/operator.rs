@@ -194,20 +194,28 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
         groups: Peering::groups(settings),
         clusterwide: options.clusterwide,
     };
-    let judge = Arc::new(FrontJudge {
+    let judge: Arc<dyn Judge> = Arc::new(FrontJudge {
         front: Arc::clone(front),
         handlers: handlers.iter().chain(&webhooks).cloned().collect(),
         expressions,
         log: log.clone(),
     });
-    let (discovery, insights) = Discovery::new(api.clone(), settings, clock.clone(), log.clone(), wanted, judge);
+    let (discovery, insights) =
+        Discovery::new(api.clone(), settings, clock.clone(), log.clone(), wanted, Arc::clone(&judge));
     let schemas = discovery.schemas();
     tasks.spawn(crashes.clone().guard("The discovery".to_owned(), discovery.run()));
 
     let settings = Arc::new(settings.clone());
     let identity = options.identity.clone().unwrap_or_else(|| own_identity(clock));
-    let peering =
-        Peering::new(api.clone(), Arc::clone(&settings), clock.clone(), log.clone(), identity, pauses.clone());
+    let peering = Peering::new(
+        api.clone(),
+        Arc::clone(&settings),
+        clock.clone(),
+        log.clone(),
+        identity,
+        pauses.clone(),
+        Arc::clone(&judge),
+    );
     if let Some(command) = options.command {
         return tokio::select! {
             biased;
@@ -254,7 +262,7 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
     let managing = start_admission(activities, webhooks, &settings, &api, insights.clone(), queue.clone(), &mut tasks);
     let serving =
         Serving::new(api, Arc::clone(&settings), clock.clone(), log.clone(), queue.clone(), handlers, pauses.clone());
-    let mut serving = serving.report_to(crashes.clone());
+    let mut serving = serving.report_to(crashes.clone()).judged_by(judge);
     let mut ending = Ok(());
     tokio::select! {
         biased;
@@ -444,14 +452,21 @@ impl Judge for FrontJudge {
     fn resource(&self, selector: usize, resource: Arc<Resource>) -> BoxFuture<'_, bool> {
         Box::pin(async move {
             let Some(handler) = self.handlers.get(selector) else { return false };
-            match self.front.select(handler.index, resource).await {
-                Ok(answer) => answer,
-                Err(failure) => {
-                    let text = format!("The selector of {} has failed: {}", handler.title(), failure.message);
-                    self.log.error(TARGET, text);
-                    false
-                }
-            }
+            let answer = self.front.select(handler.index, resource).await;
+            answer.unwrap_or_else(|failure| {
+                let text = format!("The selector of {} has failed: {}", handler.title(), failure.message);
+                self.log.error(TARGET, text);
+                false
+            })
+        })
+    }
+
+    fn setting(&self, index: usize, resource: Arc<Resource>) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            self.front.select(index, resource).await.unwrap_or_else(|failure| {
+                self.log.error(TARGET, format!("A selector in the settings has failed: {}", failure.message));
+                false
+            })
         })
     }
 

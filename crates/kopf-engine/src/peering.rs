@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::pause::Pauses;
-use crate::{Api, Clock, Insight, Log, Settings};
+use crate::{Api, Clock, Insight, Judge, Log, Settings};
 use place::Place;
 
 const TARGET: &str = "kopf.engine.peering";
@@ -64,15 +64,24 @@ struct Parts {
     log: Log,
     oneself: Oneself,
     pauses: Pauses,
+    judge: Arc<dyn Judge>,
 }
 
 impl Peering {
-    pub fn new(api: Api, settings: Arc<Settings>, clock: Clock, log: Log, identity: String, pauses: Pauses) -> Self {
+    pub fn new(
+        api: Api,
+        settings: Arc<Settings>,
+        clock: Clock,
+        log: Log,
+        identity: String,
+        pauses: Pauses,
+        judge: Arc<dyn Judge>,
+    ) -> Self {
         let priority = settings.peering.priority;
         let sharded = !settings.watching.shard_selectors.is_empty();
         let oneself = Oneself { identity, priority, sharded };
         pauses.set(UNKNOWN, !settings.peering.standalone);
-        let parts = Arc::new(Parts { api, settings, clock, log, oneself, pauses });
+        let parts = Arc::new(Parts { api, settings, clock, log, oneself, pauses, judge });
         Self { inner: Arc::new(Inner { parts, places: Mutex::default() }) }
     }
 

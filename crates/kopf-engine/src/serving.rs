@@ -12,7 +12,7 @@ use crate::crashes::Crashes;
 use crate::pause::Pauses;
 use crate::queue::{Blocker, Expected, KindKey, Queue};
 use crate::watch::{EventKind, OnForbidden, StreamHealth, StreamItem, WatchStream};
-use crate::{Api, Clock, Insight, Log, Settings};
+use crate::{Api, Clock, Insight, Judge, Log, NoJudge, Settings};
 
 /// Events between a stream and the queue; a full channel slows the reading down.
 const EVENTS_AT_MOST: usize = 256;
@@ -29,6 +29,7 @@ pub(crate) struct Serving {
     next_stream: u64,
     pauses: Pauses,
     crashes: Crashes,
+    judge: Arc<dyn Judge>,
     /// As the streams know it.
     paused: Option<Blocker>,
 }
@@ -61,7 +62,13 @@ impl Serving {
         pauses: Pauses,
     ) -> Self {
         let (kinds, next_stream, paused, crashes) = (HashMap::new(), 0, None, Crashes::new(log.clone()));
-        Self { api, settings, clock, log, queue, handlers, kinds, next_stream, pauses, crashes, paused }
+        let judge = Arc::new(NoJudge);
+        Self { api, settings, clock, log, queue, handlers, kinds, next_stream, pauses, crashes, judge, paused }
+    }
+
+    /// Who is asked about the resources that the settings select by functions.
+    pub fn judged_by(self, judge: Arc<dyn Judge>) -> Self {
+        Self { judge, ..self }
     }
 
     /// Where the crashes of streams are to be reported.
@@ -188,6 +195,7 @@ impl Serving {
             namespace,
             health: Arc::clone(&health),
             on_forbidden: OnForbidden::Warn,
+            judge: Arc::clone(&self.judge),
         };
         let (sender, receiver) = mpsc::channel(EVENTS_AT_MOST);
         let mut tasks = JoinSet::new();

@@ -91,6 +91,9 @@ pub struct WatchingSettings {
 pub struct SelectorSetting {
     pub selector: kopf_reaction::Selector,
     pub value: String,
+    /// Of the function of the user, if the selector has one.
+    #[serde(default)]
+    pub index: Option<usize>,
 }
 
 /// How events wait for their workers.

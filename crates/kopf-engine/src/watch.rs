@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use crate::client::{Api, ApiError, ByteStream, ListTries, with_query};
 use crate::clock::{Clock, seconds};
+use crate::discovery::Judge;
 use crate::log::Log;
 use crate::settings::{SelectorSetting, WatchingSettings};
 use framing::{LineSplitter, decode_line, resource_version, split_page};
@@ -82,6 +83,8 @@ pub struct WatchStream {
     /// Kept up to date by the stream, read by probes and metrics.
     pub health: Arc<StreamHealth>,
     pub on_forbidden: OnForbidden,
+    /// Asked once, at the start, where the server-side filters have functions.
+    pub judge: Arc<dyn Judge>,
 }
 
 /// From where the next watch goes on.
@@ -120,10 +123,14 @@ enum Listing {
     Streamed,
 }
 
+/// The server-side filters, by the names of their parameters.
+type Filters = [(&'static str, String); 3];
+
 /// What the supervisor keeps from one try to the next.
 struct Progress {
     position: Position,
     listing: Listing,
+    filters: Filters,
     streak: Streak,
     /// Whether the current try has got as far as a living watch.
     worked: bool,
@@ -135,8 +142,13 @@ impl WatchStream {
         let _stopped = StoppedOnDrop(Arc::clone(&self.health));
         self.log.debug(TARGET, format!("Starting the watch-stream for {}.", self.whereabouts()));
         let listing = if self.settings.initial_streaming { Listing::Streamed } else { Listing::Paged };
-        let mut progress =
-            Progress { position: Position::default(), listing, streak: Streak::default(), worked: false };
+        let mut progress = Progress {
+            position: Position::default(),
+            listing,
+            filters: self.filters().await,
+            streak: Streak::default(),
+            worked: false,
+        };
         loop {
             progress.worked = false;
             let ending = match self.round(&mut progress, &output).await {
@@ -154,7 +166,7 @@ impl WatchStream {
     async fn round(&self, progress: &mut Progress, output: &mpsc::Sender<StreamItem>) -> Result<(), Ending> {
         if matches!(progress.position, Position::Unlisted) && progress.listing == Listing::Paged {
             self.health.enter(StreamState::Listing);
-            progress.position = Position::Version(self.list(output).await?);
+            progress.position = Position::Version(self.list(&progress.filters, output).await?);
         }
         self.health.enter(StreamState::Watching);
         self.watch(progress, output).await
@@ -209,14 +221,13 @@ impl WatchStream {
     }
 
     /// Lists all objects page by page; the version of the list is the result.
-    async fn list(&self, output: &mpsc::Sender<StreamItem>) -> Result<String, Ending> {
+    async fn list(&self, filters: &Filters, output: &mpsc::Sender<StreamItem>) -> Result<String, Ending> {
         let path = self.path();
         let limit = self.settings.chunk_size.unwrap_or(PAGE_SIZE).to_string();
-        let selectors = self.selectors();
         let mut token: Option<String> = None;
         loop {
             let mut parameters: Vec<(&str, &str)> = vec![("limit", &limit)];
-            push_selectors(&mut parameters, &selectors);
+            push_filters(&mut parameters, filters);
             // The first page is repeated by the supervisor anyway; later ones are worth saving.
             let tries = match &token {
                 None => ListTries::Once,
@@ -249,7 +260,7 @@ impl WatchStream {
     /// Opens one watch and passes its events on, to its end.
     async fn watch(&self, progress: &mut Progress, output: &mpsc::Sender<StreamItem>) -> Result<(), Ending> {
         let mut initial = matches!(progress.position, Position::Unlisted);
-        let url = self.watch_url(&progress.position);
+        let url = self.watch_url(&progress.position, &progress.filters);
         let connect_timeout = self.settings.connect_timeout.map(seconds);
         let mut stream = match self.api.watch_stream(&url, connect_timeout).await {
             Ok(stream) => stream,
@@ -357,16 +368,15 @@ impl WatchStream {
         }
     }
 
-    fn watch_url(&self, position: &Position) -> String {
+    fn watch_url(&self, position: &Position, filters: &Filters) -> String {
         let version = match position {
             Position::Unlisted => None,
             Position::Version(version) => Some(version.clone()).filter(|version| !version.is_empty()),
             Position::Object(raw) => resource_version(raw),
         };
         let server_timeout = self.settings.server_timeout.map(|timeout| format!("{}", timeout.ceil().max(1.0) as u64));
-        let selectors = self.selectors();
         let mut parameters: Vec<(&str, &str)> = vec![("watch", "true"), ("allowWatchBookmarks", "true")];
-        push_selectors(&mut parameters, &selectors);
+        push_filters(&mut parameters, filters);
         if let Some(version) = &version {
             parameters.push(("resourceVersion", version));
         }
@@ -385,21 +395,36 @@ impl WatchStream {
     }
 
     /// The parameters by which the server filters; empty ones are not sent.
-    fn selectors(&self) -> [(&'static str, String); 3] {
-        let collect = |settings: &[SelectorSetting]| {
-            let matching = settings.iter().filter(|setting| setting.selector.check(&self.resource));
-            let mut values: Vec<&str> = matching.map(|setting| setting.value.as_str()).collect();
+    async fn filters(&self) -> Filters {
+        let joined = |mut values: Vec<String>| {
             values.sort_unstable();
             values.dedup();
             values.join(",")
         };
-        let shards = self.settings.shard_selectors.iter().filter(|setting| setting.selector.check(&self.resource));
+        // Shards cannot be joined: the first one counts.
+        let shards = self.selected(&self.settings.shard_selectors).await;
         [
-            ("labelSelector", collect(&self.settings.label_selectors)),
-            ("fieldSelector", collect(&self.settings.field_selectors)),
-            // They cannot be joined: the first one counts.
-            ("shardSelector", shards.map(|setting| setting.value.clone()).next().unwrap_or_default()),
+            ("labelSelector", joined(self.selected(&self.settings.label_selectors).await)),
+            ("fieldSelector", joined(self.selected(&self.settings.field_selectors).await)),
+            ("shardSelector", shards.into_iter().next().unwrap_or_default()),
         ]
+    }
+
+    /// The values of those settings that hold for the resource.
+    async fn selected(&self, settings: &[SelectorSetting]) -> Vec<String> {
+        let mut values = Vec::new();
+        for setting in settings.iter().filter(|setting| setting.selector.check(&self.resource)) {
+            let holds = match setting.index {
+                Some(index) if setting.selector.needs_callback() => {
+                    self.judge.setting(index, Arc::clone(&self.resource)).await
+                }
+                _ => !setting.selector.needs_callback(),
+            };
+            if holds {
+                values.push(setting.value.clone());
+            }
+        }
+        values
     }
 
     fn whereabouts(&self) -> String {
@@ -432,7 +457,7 @@ async fn send(output: &mpsc::Sender<StreamItem>, item: StreamItem) -> Result<(),
     output.send(item).await.map_err(|_| Ending::Abandoned)
 }
 
-fn push_selectors<'a>(parameters: &mut Vec<(&'a str, &'a str)>, selectors: &'a [(&'static str, String)]) {
-    let given = selectors.iter().filter(|(_, value)| !value.is_empty());
+fn push_filters<'a>(parameters: &mut Vec<(&'a str, &'a str)>, filters: &'a Filters) {
+    let given = filters.iter().filter(|(_, value)| !value.is_empty());
     parameters.extend(given.map(|(name, value)| (*name, value.as_str())));
 }

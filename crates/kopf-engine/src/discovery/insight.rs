@@ -38,6 +38,9 @@ pub trait Judge: Send + Sync {
     /// The answer of the callback of the selector at the index.
     fn resource(&self, selector: usize, resource: Arc<Resource>) -> BoxFuture<'_, bool>;
 
+    /// The answer of a callback in the settings, by the index that the front has given to it.
+    fn setting(&self, index: usize, resource: Arc<Resource>) -> BoxFuture<'_, bool>;
+
     /// The answer of the callback of the namespace pattern at the index.
     fn namespace(&self, pattern: usize, name: String) -> BoxFuture<'_, bool>;
 }
@@ -48,6 +51,10 @@ pub struct NoJudge;
 
 impl Judge for NoJudge {
     fn resource(&self, _: usize, _: Arc<Resource>) -> BoxFuture<'_, bool> {
+        Box::pin(async { false })
+    }
+
+    fn setting(&self, _: usize, _: Arc<Resource>) -> BoxFuture<'_, bool> {
         Box::pin(async { false })
     }
 

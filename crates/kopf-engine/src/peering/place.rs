@@ -106,7 +106,7 @@ impl Place {
     }
 
     fn observe(&self, streams: &mut JoinSet<()>) -> mpsc::Receiver<StreamItem> {
-        let Parts { api, settings, clock, log, .. } = &*self.parts;
+        let Parts { api, settings, clock, log, judge, .. } = &*self.parts;
         let (sender, receiver) = mpsc::channel(EVENTS_AT_MOST);
         let stream = WatchStream {
             api: api.clone(),
@@ -117,6 +117,7 @@ impl Place {
             namespace: self.namespace.clone(),
             health: Arc::new(StreamHealth::default()),
             on_forbidden: OnForbidden::Warn,
+            judge: Arc::clone(judge),
         };
         streams.spawn(stream.run(sender));
         receiver

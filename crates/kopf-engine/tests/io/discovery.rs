@@ -358,6 +358,10 @@ impl Judge for Picky {
         Box::pin(async move { selector == 0 && resource.group == "h.io" })
     }
 
+    fn setting(&self, _: usize, _: Arc<Resource>) -> BoxFuture<'_, bool> {
+        Box::pin(async { false })
+    }
+
     fn namespace(&self, pattern: usize, name: String) -> BoxFuture<'_, bool> {
         Box::pin(async move { pattern == 0 && name.starts_with('n') })
     }

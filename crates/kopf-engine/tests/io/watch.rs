@@ -3,14 +3,35 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use kopf_engine::{
-    EventKind, Level, OnForbidden, StreamHealth, StreamItem, StreamState, WatchStream, WatchingSettings,
+    EventKind, Judge, Level, OnForbidden, StreamHealth, StreamItem, StreamState, WatchStream, WatchingSettings,
 };
 use kopf_reaction::Resource;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::fake::{Answer, Fake, Seen, Step, status};
+
+/// The functions of the user, by their indexes.
+struct OnlyThings;
+
+const YES: usize = 5;
+const NO: usize = 6;
+
+impl Judge for OnlyThings {
+    fn resource(&self, _: usize, _: Arc<Resource>) -> BoxFuture<'_, bool> {
+        Box::pin(async { false })
+    }
+
+    fn setting(&self, index: usize, resource: Arc<Resource>) -> BoxFuture<'_, bool> {
+        Box::pin(async move { index == YES && resource.plural == "things" })
+    }
+
+    fn namespace(&self, _: usize, _: String) -> BoxFuture<'_, bool> {
+        Box::pin(async { false })
+    }
+}
 
 struct Running {
     fake: Fake,
@@ -39,6 +60,7 @@ fn start(settings: WatchingSettings, on_forbidden: OnForbidden, fake: Fake) -> R
         namespace: Some("ns".into()),
         health: Arc::clone(&health),
         on_forbidden,
+        judge: Arc::new(OnlyThings),
     };
     let task = tokio::spawn(stream.run(sender));
     Running { fake, items, health, task }
@@ -318,12 +340,16 @@ async fn settings_shape_the_requests() {
     let selector = |name: &str, value: &str| {
         serde_json::from_value(json!({"selector": {"any_name": name}, "value": value})).unwrap()
     };
+    let function = |index: usize, value: &str| {
+        serde_json::from_value(json!({"selector": {"callback": true}, "value": value, "index": index})).unwrap()
+    };
     let settings = WatchingSettings {
         chunk_size: Some(7),
         server_timeout: Some(9.5),
         client_timeout: Some(30.0),
         label_selectors: vec![selector("things", "b=1"), selector("things", "a"), selector("others", "x")],
-        field_selectors: vec![selector("things", "metadata.name=n")],
+        field_selectors: vec![selector("things", "metadata.name=n"), function(YES, "x=y"), function(NO, "z=z")],
+        shard_selectors: vec![function(NO, "no"), function(YES, "yes"), selector("things", "late")],
         ..WatchingSettings::default()
     };
     let fake = Fake::new(|seen| if seen.is_watch() { Answer::Stream(Vec::new()) } else { page("10", "", &[]) });
@@ -331,7 +357,7 @@ async fn settings_shape_the_requests() {
     running.next(2).await;
     tokio::time::sleep(Duration::from_secs(31)).await;
     let urls = running.fake.urls();
-    let filters = "labelSelector=a%2Cb%3D1&fieldSelector=metadata.name%3Dn";
+    let filters = "labelSelector=a%2Cb%3D1&fieldSelector=metadata.name%3Dn%2Cx%3Dy&shardSelector=yes";
     assert_eq!(urls[0], format!("/apis/g.io/v1/namespaces/ns/things?limit=7&{filters}"));
     let watch = format!(
         "/apis/g.io/v1/namespaces/ns/things?watch=true&allowWatchBookmarks=true&{filters}&resourceVersion=10&timeoutSeconds=10"
