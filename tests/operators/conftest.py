@@ -13,6 +13,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / 'controlplane'), str(HERE.parent / 
 
 from cluster_fixtures import Plane, examples, namespace, operator, plane  # noqa: E402, F401
 from gatekeeper import Gatekeeper  # noqa: E402
+from managed_webhooks import StartOperator, Webhooks  # noqa: E402
 
 
 @pytest.fixture(name='gatekeeper')
@@ -21,3 +22,10 @@ def own_gatekeeper(plane: Plane) -> Iterator[Gatekeeper]:  # noqa: F811
     gatekeeper = Gatekeeper(plane.client)
     yield gatekeeper
     gatekeeper.close()
+
+
+@pytest.fixture()
+def webhooks(plane: Plane, namespace: str, operator: StartOperator) -> Iterator[Webhooks]:  # noqa: F811
+    webhooks = Webhooks(plane, namespace, operator)
+    yield webhooks
+    webhooks.remove()

@@ -191,6 +191,137 @@ print('All are gone.', flush=True)
     assert process.count('a has seen two.') == 0
 
 
+KINDS_OF_FLAGS = ['asyncio events', 'asyncio futures', 'thread events', 'thread futures']
+
+
+@pytest.mark.parametrize('flags', KINDS_OF_FLAGS)
+def test_flags_of_all_kinds(script: StartScript, examples: ExampleObjects, flags: str) -> None:
+    """`spawn_tasks` and `run_tasks`, with everything of the caller: registry, settings, memo."""
+    process = script(
+        """
+import asyncio, concurrent.futures, os, threading
+import kopf
+
+registry = kopf.OperatorRegistry()
+settings = kopf.OperatorSettings()
+settings.persistence.finalizer = 'example.com/own'
+
+class OwnMemo:
+    def __init__(self, word): self.word = word
+    def __copy__(self): return OwnMemo(self.word + ' copied')
+
+@kopf.on.create('kopfexamples', registry=registry)
+def create_fn(memo, patch, **_):
+    patch.status['memo'] = memo.word
+
+@kopf.on.delete('kopfexamples', registry=registry)
+def delete_fn(**_):
+    pass
+
+@kopf.on.create('kopfexamples')
+def foreign_fn(patch, **_):
+    patch.status['foreign'] = 'of the default registry'
+
+async def main():
+    make = {
+        'asyncio events': asyncio.Event,
+        'asyncio futures': asyncio.get_running_loop().create_future,
+        'thread events': threading.Event,
+        'thread futures': concurrent.futures.Future,
+    }[os.environ['FLAGS']]
+    ready, stop = make(), make()
+
+    def is_set(flag):
+        return flag.is_set() if hasattr(flag, 'is_set') else flag.done()
+
+    tasks = await kopf.spawn_tasks(
+        registry=registry, settings=settings, memo=OwnMemo('mine'), standalone=True,
+        namespaces=[os.environ['NAMESPACE']], ready_flag=ready, stop_flag=stop)
+    assert all(isinstance(task, asyncio.Task) for task in tasks)
+    running = asyncio.create_task(kopf.run_tasks(tasks))
+    while not is_set(ready):
+        await asyncio.sleep(0.01)
+    print('Ready.', flush=True)
+    while not os.path.exists('stop'):
+        await asyncio.sleep(0.02)
+    assert not running.done()
+    stop.set() if hasattr(stop, 'set') else stop.set_result(None)
+    await running
+    print('Stopped.', flush=True)
+
+kopf.on.login(registry=registry)(kopf.login_with_kubeconfig)
+asyncio.run(main())
+""",
+        FLAGS=flags,
+    )
+    process.wait_log('Ready.')
+    examples.create('obj')
+    body = examples.wait('obj', lambda body: body['status']['memo'])
+    assert body['status'] == {'memo': 'mine copied'}
+    assert body['metadata']['finalizers'] == ['example.com/own']
+    (process.cwd / 'stop').touch()
+    process.wait_log('Stopped.')
+    assert process.wait() == 0
+
+
+def test_options_of_the_runner_of_tests(script: StartScript, examples: ExampleObjects) -> None:
+    """Its own registry and settings; failures come out of the block, or are told by it."""
+    process = script("""
+import os, pathlib, time
+import kopf
+from kopf.testing import KopfRunner
+
+handlers = '''
+import kopf
+
+@kopf.on.startup()
+def startup_fn(settings, memo, **_):
+    memo.level = settings.posting.level
+
+@kopf.on.create('kopfexamples')
+def create_fn(memo, patch, **_):
+    patch.status['level'] = memo.level
+'''
+pathlib.Path('handlers.py').write_text(handlers)
+failing = 'import kopf\\n@kopf.on.startup()\\ndef fn(**_): raise kopf.PermanentError("boo")\\n'
+pathlib.Path('failing.py').write_text(failing)
+options = ['-n', os.environ['NAMESPACE'], '--standalone']
+
+registry, settings = kopf.OperatorRegistry(), kopf.OperatorSettings()
+kopf.on.login(registry=registry)(kopf.login_with_kubeconfig)
+settings.posting.level = 77
+with KopfRunner(['run', *options, 'handlers.py'], timeout=30, registry=registry,
+                settings=settings) as runner:
+    while not os.path.exists('stop'):
+        time.sleep(0.02)
+assert runner.exit_code == 0 and runner.exception is None and runner.exc_info is not None
+assert 'create_fn' in runner.output and 'create_fn' in runner.stderr
+assert [handler.id for handler in registry._changing.get_all_handlers()] == ['create_fn']
+assert kopf.get_default_registry() is registry
+
+try:
+    with KopfRunner(['run', *options, 'failing.py'], timeout=30) as runner:
+        runner.future.result(30)
+except Exception as error:
+    print(f'Raised: {type(error).__name__}.', flush=True)
+with KopfRunner(['run', *options, 'failing.py'], timeout=30, reraise=False) as runner:
+    runner.future.result(30)
+assert runner.exit_code != 0 and runner.exception is not None
+try:
+    with KopfRunner(['run', '--unknown'], timeout=30) as runner:
+        runner.future.result(30)
+except SystemExit as error:
+    print(f'Exit: {error.code}.', flush=True)
+print('Checked.', flush=True)
+""")
+    examples.create('obj')
+    examples.wait('obj', lambda body: body['status']['level'] == 77)
+    (process.cwd / 'stop').touch()
+    process.wait_log('Checked.')
+    assert process.count('Raised:') == 1 and process.count('Exit: 2.') == 1, process.tail()
+    assert process.wait() == 0
+
+
 def test_the_runner_of_tests(script: StartScript, examples: ExampleObjects) -> None:
     process = script("""
 import os, pathlib, sys

@@ -334,3 +334,116 @@ def update_fn(logger, name, namespace, **_):
               'pykube': 'Pykube is configured via kubeconfig file.'}
     process.wait_log(titles[library])
     assert process.stop() == 0
+
+
+@pytest.mark.parametrize(
+    'fields, header',
+    [
+        ({'token': 't'}, 'Bearer t'),
+        ({'scheme': 'Custom', 'token': 't'}, 'Custom t'),
+        ({'scheme': 'Custom'}, 'Custom'),
+        ({'username': 'u', 'password': 'p'}, 'Basic dTpw'),
+        ({'username': 'u', 'password': 'p', 'token': 't'}, 'Basic dTpw'),
+        ({}, ''),
+    ],
+)
+def test_what_is_sent(
+    operator: StartOperator,
+    examples: ExampleObjects,
+    gatekeeper: Gatekeeper,
+    fields: dict[str, str],
+    header: str,
+) -> None:
+    gatekeeper.admit(header)
+    process = operator(
+        f"{HANDLERS}\n@kopf.on.login()\ndef login_fn(**_):\n"
+        f"    return kopf.ConnectionInfo(server={gatekeeper.address!r}, **{fields!r})\n"
+    )
+    examples.create('obj')
+    process.wait_log('/obj]', 'Created.')
+    assert set(gatekeeper.seen) == {header}
+    assert process.stop() == 0
+
+
+@pytest.mark.parametrize('insecure', [True, False, None])
+def test_unknown_authorities(
+    operator: StartOperator,
+    examples: ExampleObjects,
+    plane: Plane,
+    tmp_path: pathlib.Path,
+    insecure: bool | None,
+) -> None:
+    pki = tmp_path / 'pki'
+    make_pki(pki)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(pki / 'server.crt', pki / 'server.key')
+    gatekeeper = Gatekeeper(plane.client, context)
+    gatekeeper.admit('Bearer t')
+    fields = {'server': gatekeeper.address, 'token': 't', 'insecure': insecure}
+    process = operator(
+        f"{HANDLERS}\n@kopf.on.startup()\ndef configure(settings, **_):\n"
+        f"    settings.networking.error_backoffs = 0.1\n\n"
+        f"@kopf.on.login()\ndef login_fn(**_):\n    return kopf.ConnectionInfo(**{fields!r})\n"
+    )
+    examples.create('obj')
+    if insecure:
+        process.wait_log('/obj]', 'Created.')
+    else:
+        process.wait_log('certificate')
+        assert gatekeeper.seen == []
+    process.stop()
+    gatekeeper.close()
+
+
+def test_the_first_priority_is_tried_first(
+    operator: StartOperator, examples: ExampleObjects, gatekeeper: Gatekeeper
+) -> None:
+    """The others are there for the case that it is refused."""
+    gatekeeper.admit('Bearer best', 'Bearer worst')
+    process = operator(
+        HANDLERS
+        + """
+import os
+
+def make(token, priority):
+    @kopf.on.login(id=token)
+    def login_fn(**_):
+        return kopf.ConnectionInfo(server=os.environ['SERVER'], token=token, priority=priority)
+
+make('worst', 1)
+make('best', 10)
+""",
+        env={'SERVER': gatekeeper.address},
+    )
+    examples.create('one')
+    process.wait_log('/one]', 'Created.')
+    assert set(gatekeeper.seen) == {'Bearer best'}
+    gatekeeper.admit('Bearer worst')
+    examples.create('two')
+    process.wait_log('/two]', 'Created.')
+    assert gatekeeper.seen[-1] == 'Bearer worst'
+    assert process.stop() == 0
+
+
+def test_events_of_what_has_no_namespace(
+    operator: StartOperator, plane: Plane, namespace: str, gatekeeper: Gatekeeper
+) -> None:
+    gatekeeper.admit('Bearer t')
+    fields = {'server': gatekeeper.address, 'token': 't', 'default_namespace': namespace}
+    process = operator(
+        f"import kopf\n\n@kopf.on.login()\ndef login_fn(**_):\n"
+        f"    return kopf.ConnectionInfo(**{fields!r})\n\n"
+        f"@kopf.on.event('kopfclusters', labels={{'of': {namespace!r}}})\n"
+        f"def event_fn(body, **_):\n    kopf.info(body, reason='Seen', message='It is there.')\n"
+    )
+    path = '/apis/kopf.dev/v1/kopfclusters'
+    metadata = {'name': namespace, 'labels': {'of': namespace}}
+    kind = {'apiVersion': 'kopf.dev/v1', 'kind': 'KopfCluster'}
+    plane.client.create(path, {**kind, 'metadata': metadata, 'spec': {}})
+    events = wait_for(
+        'the event',
+        lambda: plane.client.get(f'/api/v1/namespaces/{namespace}/events')['items'],
+    )
+    assert events[0]['involvedObject']['kind'] == 'KopfCluster'
+    plane.client.delete(f'{path}/{namespace}')
+    assert process.stop() == 0
