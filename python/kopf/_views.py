@@ -108,9 +108,11 @@ class Body(ReplaceableMappingView):
         return body
 
     def _get(self) -> Mapping[Any, Any]:
-        if self._json is not None:
+        # Threads may come here at the same time; each of them gets a whole object.
+        content = self._json
+        if content is not None:
             import json
-            self._src = json.loads(self._json.decode())
+            self._src = json.loads(content.decode())
             self._json = None
         return self._src
 

@@ -54,6 +54,11 @@ def test_modules_and_several_scripts(
         path.write_text(HANDLERS.replace('create_fn', name))
     script = tmp_path / 'third.py'
     script.write_text(HANDLERS.replace('create_fn', 'third'))
+    # They do not know of each other, and use the same names.
+    startup = '\n@kopf.on.startup()\ndef configure(settings, **_):\n    print("Configured.")\n'
+    spy = '\n@kopf.on.event("kopfexamples")\ndef event_fn(logger, **_):\n    logger.info("Seen.")\n'
+    for path in package / 'handlers.py', tmp_path / 'other.py', script:
+        path.write_text(path.read_text() + startup + spy)
     process = operator(
         script,
         str(tmp_path / 'other.py'),
@@ -64,6 +69,8 @@ def test_modules_and_several_scripts(
     examples.create('obj')
     for name in 'first', 'second', 'third':
         process.wait_log(f"Handler '{name}' succeeded.")
+    process.wait_log('Seen.', count=3)
+    assert process.count('Configured.') == 3
     assert process.stop() == 0
 
 

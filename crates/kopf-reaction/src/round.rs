@@ -107,8 +107,7 @@ impl Round {
         default_backoff: f64,
         now: Timestamp,
     ) -> Self {
-        let states = handlers.iter().map(|handler| (Arc::clone(&handler.id), HandlerState::new(None, now))).collect();
-        let mut round = Self::with_states(None, states, handlers, Lifecycle::AllAtOnce, errors, default_backoff);
+        let mut round = Self::remembered(Vec::new(), handlers, errors, default_backoff, now);
         round.local = local;
         round
     }
@@ -411,5 +410,25 @@ impl Round {
             }
         }
         ids.into_iter().map(|id| StorageOperation::Purge { id }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HandlerKind;
+
+    #[test]
+    fn handlers_of_the_same_name_are_all_called_and_end_together() {
+        let now = Timestamp::UNIX_EPOCH;
+        let handler = |index| Arc::new(Handler::new(index, "configure", HandlerKind::Activity));
+        let mut round = Round::transient(vec![handler(0), handler(1)], ErrorsMode::Temporary, true, 60.0, now);
+        let mut called = Vec::new();
+        while let RoundStep::Call(request) = round.step(now, &mut || 0.0) {
+            called.push(request.handler.index);
+            round.called(CallOutcome { result: Ok(None), subrefs: Default::default() }, now, &mut || 0.0);
+        }
+        assert_eq!(called, [0, 1]);
+        assert!(round.done());
     }
 }
