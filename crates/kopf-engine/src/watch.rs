@@ -217,7 +217,7 @@ impl WatchStream {
         if progress.streak.failures().is_multiple_of(FAILURES_BEFORE_RELISTING) {
             progress.position = Position::Unlisted;
         }
-        Some(reaction.pause)
+        Some(reaction.pause.max(seconds(self.settings.reconnect_backoff)))
     }
 
     /// Lists all objects page by page; the version of the list is the result.
@@ -335,7 +335,9 @@ impl WatchStream {
     ) -> Result<Option<Bytes>, Ending> {
         let silence = heard + seconds(self.settings.inactivity_timeout).min(FAR_AWAY);
         let end = opened + self.settings.client_timeout.map_or(FAR_AWAY, seconds).min(FAR_AWAY);
-        let alive = opened + ALIVE_AFTER;
+        // A server that was asked to end it soon keeps its word, counted from the request.
+        let half = self.settings.server_timeout.map_or(ALIVE_AFTER, |timeout| seconds(timeout / 2.0));
+        let alive = opened + ALIVE_AFTER.min(half);
         loop {
             let now = self.clock.instant();
             if now >= alive {

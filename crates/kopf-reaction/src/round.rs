@@ -189,7 +189,7 @@ impl Round {
                 }
                 Stage::Calling(mut queue) => {
                     let Some(handler) = queue.pop() else { return RoundStep::Finished };
-                    let Some(state) = self.state(&handler.id).cloned() else {
+                    let Some(state) = self.state_before(&handler.id) else {
                         self.stage = Stage::Calling(queue);
                         continue;
                     };
@@ -242,13 +242,22 @@ impl Round {
         let Stage::AwaitingOutcome(handler, queue) = std::mem::replace(&mut self.stage, Stage::Finished) else {
             return;
         };
-        if let Some((_, state)) = self.states.iter_mut().find(|(id, _)| *id == handler.id) {
-            let (outcome, note) = settle(&handler, state, call, &self.defaults, now, random());
-            *state = state.clone().with_outcome(&outcome, now);
+        if let Some(before) = self.state_before(&handler.id) {
+            let (outcome, note) = settle(&handler, &before, call, &self.defaults, now, random());
+            let after = before.with_outcome(&outcome, now);
+            self.states.iter_mut().filter(|(id, _)| *id == handler.id).for_each(|(_, state)| *state = after.clone());
             self.note(note);
             self.outcomes.push((Arc::clone(&handler.id), outcome));
         }
         self.stage = Stage::Calling(queue);
+    }
+
+    /// The state with the tries of before this round: handlers of the same name share one, but each of them is tried.
+    fn state_before(&self, id: &str) -> Option<HandlerState> {
+        let mut state = self.state(id)?.clone();
+        let tried = self.outcomes.iter().filter(|(called, _)| **called == *id).count();
+        state.retries = state.retries.saturating_sub(u32::try_from(tried).unwrap_or(u32::MAX));
+        Some(state)
     }
 
     fn note(&mut self, mut note: Note) {
@@ -425,10 +434,10 @@ mod tests {
         let mut round = Round::transient(vec![handler(0), handler(1)], ErrorsMode::Temporary, true, 60.0, now);
         let mut called = Vec::new();
         while let RoundStep::Call(request) = round.step(now, &mut || 0.0) {
-            called.push(request.handler.index);
+            called.push((request.handler.index, request.retry));
             round.called(CallOutcome { result: Ok(None), subrefs: Default::default() }, now, &mut || 0.0);
         }
-        assert_eq!(called, [0, 1]);
+        assert_eq!(called, [(0, 0), (1, 0)]);
         assert!(round.done());
     }
 }
