@@ -1,4 +1,5 @@
-//! The few built-in kinds that are shown under two APIs with different fields.
+//! The few built-in kinds that are shown in another form than they are stored in: most of them under two APIs
+//! with different fields.
 //!
 //! Custom resources with several versions need little here: without a conversion webhook, only
 //! their `apiVersion` differs; with one, `webhooks/conversion.rs` does it.
@@ -8,6 +9,7 @@ mod autoscalers;
 use serde_json::{Value, json};
 
 use crate::catalog::ResourceType;
+use crate::store::Stored;
 
 /// How the fields of events are called in `v1` and in `events.k8s.io/v1`.
 const EVENT_FIELDS: [(&str, &str); 7] = [
@@ -25,7 +27,29 @@ pub const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation"
 
 /// Whether objects of the resource are stored in another shape than they are shown.
 pub fn is_needed(resource: &ResourceType) -> bool {
-    is_newer_event(resource) || is_first_autoscaler(resource) || is_other_version(resource)
+    is_newer_event(resource)
+        || is_first_autoscaler(resource)
+        || is_other_version(resource)
+        || starts_without_phase(resource)
+}
+
+/// Whether new objects are stored without the phase that they are shown with.
+fn starts_without_phase(resource: &ResourceType) -> bool {
+    resource.is("", "persistentvolumeclaims")
+}
+
+/// Drops what a new object is shown with, but is not stored with before it is written again.
+pub fn to_first_storage(resource: &ResourceType, value: &mut Value) {
+    if starts_without_phase(resource)
+        && let Some(Value::Object(status)) = value.get_mut("status")
+    {
+        status.shift_remove("phase");
+    }
+}
+
+/// Whether a stored object lacks what it is shown with, so that even a write that changes nothing is one.
+pub fn is_stored_anew(resource: &ResourceType, stored: &Stored) -> bool {
+    starts_without_phase(resource) && stored.decode()["status"].get("phase").is_none()
 }
 
 /// Whether it is a custom resource in another version than that of the store, and nobody converts it:
@@ -88,6 +112,9 @@ pub fn from_storage(resource: &ResourceType, value: &mut Value) {
     }
     if is_first_autoscaler(resource) {
         autoscalers::to_first(value);
+    }
+    if starts_without_phase(resource) && value["status"].get("phase").is_none() {
+        value["status"]["phase"] = json!("Pending");
     }
     if let Some(schema) = resource.schema().filter(|_| is_other_version(resource)) {
         schema.prune(value);

@@ -110,6 +110,7 @@ pub fn create_admitted(
             shown
         });
         convert::to_storage(resource, &mut object);
+        convert::to_first_storage(resource, &mut object);
         match state.apply(resource, Write::Create { place: place.clone(), value: object }) {
             Ok(event) => {
                 kinds::after_create(state, resource, &event.object);

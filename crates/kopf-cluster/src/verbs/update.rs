@@ -88,7 +88,8 @@ pub fn write_admitted(
             None => decode(resource, &stored),
         };
         let next = decide(&old)?;
-        if next == old || dry_run {
+        let is_same = next == old && !(admission.is_some() && convert::is_stored_anew(resource, &stored));
+        if is_same || dry_run {
             return Ok(Written::Shown(next));
         }
         let key = format!("written/{}", stored.version);

@@ -439,3 +439,21 @@ async fn owners_take_their_dependents_along() {
         assert_eq!(code == 200, survives, "{policy}");
     }
 }
+
+#[tokio::test]
+async fn the_first_write_of_a_claim_stores_its_phase() {
+    let probe = Probe::new();
+    let path = "/api/v1/namespaces/default/persistentvolumeclaims";
+    let claim = json!({"metadata": {"name": "c"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    let created = probe.create(path, claim).await;
+    assert_eq!(created["status"], json!({"phase": "Pending"}));
+    let path = format!("{path}/c");
+    assert_eq!(probe.get(&path).await["status"], json!({"phase": "Pending"}));
+    let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+    let first = probe.patch(&path, json!({})).await;
+    assert_ne!(version(&first), version(&created));
+    let second = probe.patch(&path, json!({})).await;
+    assert_eq!(version(&second), version(&first));
+    assert_eq!(second["status"], json!({"phase": "Pending"}));
+}
