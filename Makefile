@@ -9,13 +9,14 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kopf
 # What the native module is made of.
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
 
-.PHONY: help build demo test test-rust test-python test-operators test-real controlplane conformance bench bench-quick bench-budgets lint lint-rust lint-python invariants format clean
+.PHONY: help build demo test test-rust test-python test-operators test-free-threaded test-real controlplane conformance bench bench-quick bench-budgets lint lint-rust lint-python invariants format clean
 
 help:
 	@echo 'make build         .venv with the package in release mode: .venv/bin/kopf, .venv/bin/python'
 	@echo 'make demo          an operator and the life of its object on the embedded cluster, in seconds'
 	@echo 'make test          all tests that need only Rust and Python'
 	@echo 'make test-real     the tests on a real control plane (built on the first run; needs Go)'
+	@echo 'make test-free-threaded  operators on a free-threaded interpreter: FREE_THREADED=python3.14t'
 	@echo 'make conformance   the embedded cluster against a real one: writes docs/conformance.md'
 	@echo 'make bench         operator frameworks side by side on a real control plane; needs an idle machine'
 	@echo 'make bench-quick   the same with small numbers: to see that all works'
@@ -55,6 +56,18 @@ test-operators: build
 	cargo build --quiet --locked --package kopf-example-minimal --package kopf-example-memcached --package kopf-example-admission
 	KOPF_TEST_CLUSTER=embedded $(BIN)/python -m pytest -q tests/operators tests/clients \
 		--ignore tests/clients/test_controller_runtime.py --ignore tests/clients/test_kubectl.py
+
+# For this interpreter, the module has to be built anew: there is no stable ABI for it.
+FREE_THREADED ?= python3.14t
+FREE_THREADED_VENV := target/free-threaded
+
+test-free-threaded: build
+	$(FREE_THREADED) -m venv --clear $(FREE_THREADED_VENV)
+	$(FREE_THREADED_VENV)/bin/python -m pip install --quiet --disable-pip-version-check click PyYAML
+	. $(BIN)/activate && maturin build --quiet --interpreter $(CURDIR)/$(FREE_THREADED_VENV)/bin/python --out $(FREE_THREADED_VENV)/wheels
+	$(FREE_THREADED_VENV)/bin/python -m pip install --quiet --no-deps $(FREE_THREADED_VENV)/wheels/*.whl
+	KOPF_PYTHON=$(CURDIR)/$(FREE_THREADED_VENV)/bin/python KOPF_TEST_CLUSTER=embedded $(BIN)/python -m pytest -q \
+		tests/operators/test_background.py tests/operators/test_crashes.py tests/operators/test_indexes.py tests/operators/test_kwargs.py
 
 controlplane:
 	$(PYTHON) tests/controlplane/build
