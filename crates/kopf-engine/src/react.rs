@@ -66,6 +66,7 @@ pub(crate) struct Reactor {
     pub warned: Mutex<BTreeSet<String>>,
     /// The daemons and timers.
     pub background: Background,
+    /// Told of each turn and each call in the background.
     pub rest: Rest,
 }
 
