@@ -34,6 +34,10 @@ const JSON: &str = "application/json";
 /// Requests in flight at the same time, watches aside: it bounds the sockets of the operator.
 const REQUESTS_IN_FLIGHT: usize = 12;
 
+/// Pages of lists on their way at the same time. They have slots of their own: a start with many kinds and namespaces
+/// must not hold all pages in memory at once, nor must the pages wait for what is being done about earlier ones.
+const LISTS_IN_FLIGHT: usize = 4;
+
 /// The time for one request where the settings set no limit.
 const LONGEST_REQUEST: Duration = Duration::from_secs(300);
 
@@ -61,6 +65,7 @@ struct Inner {
     error_backoffs: Vec<f64>,
     enforce_retry_after: bool,
     slots: Semaphore,
+    list_slots: Semaphore,
     counters: RequestCounters,
 }
 
@@ -86,6 +91,7 @@ impl Api {
                 error_backoffs: settings.error_backoffs.clone(),
                 enforce_retry_after: settings.enforce_retry_after,
                 slots: Semaphore::new(REQUESTS_IN_FLIGHT),
+                list_slots: Semaphore::new(LISTS_IN_FLIGHT),
                 counters: RequestCounters::default(),
             }),
             pacing: Pacing::default(),
@@ -255,7 +261,8 @@ impl Api {
             let session = self.inner.vault.client().await;
             let request = call.to_request()?;
             // The semaphore is never closed, so that an error cannot happen; it would only unbound us.
-            let slot = self.inner.slots.acquire().await.ok();
+            let slots = if call.verb == Verb::List { &self.inner.list_slots } else { &self.inner.slots };
+            let slot = slots.acquire().await.ok();
             let open = self.pacing.open_request();
             let exchange = async {
                 let response = session.client.send(request).await?;

@@ -21,7 +21,7 @@ const MANY_REQUESTS: usize = 3;
 const SHORTEST_PAUSE_MICROSECONDS: u32 = 200;
 
 /// Nobody notices that much in a crowd.
-const LONGEST_PAUSE_MICROSECONDS: u32 = 8_000;
+const LONGEST_PAUSE_MICROSECONDS: u32 = 16_000;
 
 /// How many requests are open and were answered, for the thread of a runtime to know how long to pause.
 #[derive(Clone, Debug, Default)]
@@ -104,8 +104,8 @@ mod tests {
         for (last, open, answered, expected) in [
             (0, 12, 1, 200),
             (200, 12, 3, 400),
-            (6_400, 12, 3, 8_000),
-            (8_000, 12, 0, 8_000),
+            (12_800, 12, 3, 16_000),
+            (16_000, 12, 0, 16_000),
             (400, 12, 4, 400),
             (400, 12, 8, 400),
             (400, 12, 9, 200),

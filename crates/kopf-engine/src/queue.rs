@@ -2,7 +2,7 @@
 //!
 //! While an object has its turn, its news wait, and the newest wins (unless spies want to see each of them).
 //! Live changes go before what was only listed. Everything is bounded: the workers by a limit, the news
-//! per object by a limit, the listed objects by being held as bytes.
+//! per object by a limit, the listed objects by their bytes: a listing waits for room.
 
 mod entry;
 mod gate;
@@ -18,7 +18,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use kopf_object::{Body, ObjectIdentity};
 use kopf_reaction::EventType;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::invoke::FrontSlot;
@@ -42,6 +42,10 @@ const REST_AFTER_A_CRASH: Duration = Duration::from_secs(60);
 
 /// Workers that wait for a busy handler while others have their seats; each of them holds one object.
 const WAITING_AT_MOST: usize = 1024;
+
+/// Of each kind, objects that were listed and wait for their turns, in bytes. Without a limit, they would be in memory
+/// all at once; with too small a limit, live changes would wait for most of the listed objects to be handled.
+const LISTED_BYTES_AT_MOST: u32 = 16 * 1024 * 1024;
 
 /// The longest wait for anything; then the object is looked at again.
 pub(crate) const A_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -73,8 +77,8 @@ struct State {
     kinds: HashMap<u64, Objects>,
     /// Objects with live changes, in the order of their coming.
     live: Lane<Ready>,
-    /// Objects that were only listed.
-    listed: Lane<Ready>,
+    /// Objects that were only listed, with the room that they take.
+    listed: Lane<(Ready, Option<Room>)>,
     /// Closed as long as the indexes are not complete.
     gate: Gate,
     /// Objects that wait behind the gate.
@@ -97,7 +101,12 @@ enum QueuePhase {
 struct Objects {
     kind: Arc<ServedKind>,
     entries: HashMap<Arc<str>, Entry>,
+    /// For those that were only listed.
+    room: Arc<Semaphore>,
 }
+
+/// The room for an object that was listed, until it has its turn.
+pub(crate) type Room = OwnedSemaphorePermit;
 
 /// An object that waits for its turn.
 struct Ready {
@@ -120,7 +129,7 @@ impl WeakQueue {
 pub(crate) enum Expected {
     /// For its objects to be indexed, if they are.
     Index,
-    /// For all its objects: what is known of them is outdated.
+    /// For all its objects: what is known of them is outdated, if anything is.
     News,
 }
 
@@ -141,7 +150,8 @@ impl Queue {
         let mut state = self.inner.state();
         let key = state.next_kind;
         state.next_kind += 1;
-        state.kinds.insert(key, Objects { kind, entries: HashMap::new() });
+        let room = Arc::new(Semaphore::new(LISTED_BYTES_AT_MOST as usize));
+        state.kinds.insert(key, Objects { kind, entries: HashMap::new(), room });
         KindKey(key)
     }
 
@@ -173,8 +183,10 @@ impl Queue {
     /// The stream is about to start: handlers wait for what its first listing brings.
     pub fn expect(&self, key: KindKey, stream: u64, what: Expected) {
         let mut state = self.inner.state();
-        let indexed = state.kinds.get(&key.0).is_some_and(|objects| !objects.kind.handlers.indexing.is_empty());
-        if indexed || what == Expected::News {
+        let Some(objects) = state.kinds.get(&key.0) else { return };
+        let is_indexed = !objects.kind.handlers.indexing.is_empty();
+        let is_outdated = what == Expected::News && !objects.entries.is_empty();
+        if is_indexed || is_outdated {
             state.gate.hold(key.0, stream);
         }
     }
@@ -183,8 +195,9 @@ impl Queue {
     pub fn figures(&self) -> QueueFigures {
         let now = self.inner.clock.instant();
         let state = self.inner.state();
-        let oldest = [&state.live, &state.listed].into_iter().filter_map(|lane| lane.front()).map(|ready| ready.since);
-        let oldest = oldest.min().map(|since| now.saturating_duration_since(since).as_secs_f64());
+        let oldest = [state.live.front(), state.listed.front().map(|(ready, _)| ready)].into_iter().flatten();
+        let oldest =
+            oldest.map(|ready| ready.since).min().map(|since| now.saturating_duration_since(since).as_secs_f64());
         QueueFigures {
             waiting: state.live.len() + state.listed.len(),
             gated: state.gated.len(),
@@ -215,8 +228,21 @@ impl Queue {
         }
     }
 
+    /// Waits for the room for a listed object. There is always room as long as handlers have to wait, since what they
+    /// wait for may be the end of this very listing.
+    pub async fn room(&self, key: KindKey, size: usize) -> Option<Room> {
+        let room = {
+            let state = self.inner.state();
+            let objects = state.kinds.get(&key.0)?;
+            state.gate.is_open().then(|| Arc::clone(&objects.room))?
+        };
+        let size = u32::try_from(size).unwrap_or(u32::MAX).min(LISTED_BYTES_AT_MOST);
+        // The semaphores are never closed, so that an error cannot happen; it would only unbound us.
+        room.acquire_many_owned(size).await.ok()
+    }
+
     /// Something was listed or has happened to an object.
-    pub fn push(&self, key: KindKey, stream: u64, listing: u64, event: EventType, raw: Bytes) {
+    pub fn push(&self, key: KindKey, stream: u64, listing: u64, event: EventType, raw: Bytes, room: Option<Room>) {
         let identity = match ObjectIdentity::from_slice(&raw) {
             Ok(identity) => identity,
             Err(error) => {
@@ -280,7 +306,7 @@ impl Queue {
             }
             Phase::Idle | Phase::Gated => {
                 entry.phase = Phase::Listed;
-                state.listed.push_back(ready);
+                state.listed.push_back((ready, room));
             }
             Phase::Listed | Phase::Ready | Phase::Running | Phase::Resting => {}
         }
@@ -378,7 +404,7 @@ impl Queue {
         while state.phase == QueuePhase::Open {
             let Ok(permit) = Arc::clone(&self.inner.seats).try_acquire_owned() else { break };
             let (ready, (kind, memory, turn)) = loop {
-                let Some(ready) = state.live.pop_front().or_else(|| state.listed.pop_front()) else { return };
+                let Some(ready) = state.next_ready() else { return };
                 if let Some(taken) = state.take(&ready, &self.inner.log) {
                     break (ready, taken);
                 }
@@ -497,6 +523,10 @@ impl Inner {
 }
 
 impl State {
+    fn next_ready(&mut self) -> Option<Ready> {
+        self.live.pop_front().or_else(|| self.listed.pop_front().map(|(ready, _)| ready))
+    }
+
     /// What a worker needs for the turn of an object; None if there is nothing to be done.
     fn take(&mut self, ready: &Ready, log: &Log) -> Option<(Arc<ServedKind>, Box<ObjectMemory>, Turn)> {
         let objects = self.kinds.get_mut(&ready.kind)?;
@@ -559,7 +589,7 @@ impl State {
             let Some(entry) = entry.filter(|entry| entry.phase == Phase::Gated) else { continue };
             if entry.news.front().is_some_and(|news| news.event == EventType::Listed) {
                 entry.phase = Phase::Listed;
-                self.listed.push_back(ready);
+                self.listed.push_back((ready, None));
             } else {
                 entry.phase = Phase::Ready;
                 self.live.push_back(ready);

@@ -221,7 +221,10 @@ async fn feed(
         match item {
             StreamItem::ListStarted => listing = listings.fetch_add(1, Ordering::Relaxed) + 1,
             StreamItem::ListDone => queue.listed(key, stream, listing),
-            StreamItem::Event { kind, raw } => queue.push(key, stream, listing, event_type(kind), raw),
+            StreamItem::Event { kind, raw } => {
+                let room = if kind == EventKind::Listed { queue.room(key, raw.len()).await } else { None };
+                queue.push(key, stream, listing, event_type(kind), raw, room);
+            }
             StreamItem::Forbidden { .. } => {}
         }
     }

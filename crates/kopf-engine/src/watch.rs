@@ -36,6 +36,9 @@ const ALIVE_AFTER: Duration = Duration::from_secs(1);
 /// After so many failures in a row, the version to go on from is not trusted any more.
 const FAILURES_BEFORE_RELISTING: u32 = 5;
 
+/// How often a listing that has expired on its way is repeated before there is a pause.
+const REPEATED_LISTINGS: u32 = 5;
+
 /// What comes out of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamItem {
@@ -220,11 +223,30 @@ impl WatchStream {
         Some(reaction.pause.max(seconds(self.settings.reconnect_backoff)))
     }
 
-    /// Lists all objects page by page; the version of the list is the result.
+    /// Lists all objects; the version of the list is the result.
+    ///
+    /// The pages come as fast as the objects can be taken, and the server may have forgotten the version of the first
+    /// ones until it is asked for the last ones. Then the rest is listed as it is by now, so that nobody waits for it;
+    /// and everything once more, for what has changed before: that is quick, since most objects are known then.
     async fn list(&self, filters: &Filters, output: &mpsc::Sender<StreamItem>) -> Result<String, Ending> {
+        for _ in 0..REPEATED_LISTINGS {
+            if let Some(version) = self.list_once(filters, output).await? {
+                self.health.count_listing();
+                send(output, StreamItem::ListDone).await?;
+                return Ok(version);
+            }
+            let text = format!("The listing of {} took too long, it is repeated.", self.whereabouts());
+            self.log.debug(TARGET, text);
+        }
+        Err(Ending::Expired)
+    }
+
+    /// Lists all objects page by page; None if the pages are not of one version.
+    async fn list_once(&self, filters: &Filters, output: &mpsc::Sender<StreamItem>) -> Result<Option<String>, Ending> {
         let path = self.path();
         let limit = self.settings.chunk_size.unwrap_or(PAGE_SIZE).to_string();
         let mut token: Option<String> = None;
+        let mut is_expired = false;
         loop {
             let mut parameters: Vec<(&str, &str)> = vec![("limit", &limit)];
             push_filters(&mut parameters, filters);
@@ -237,7 +259,14 @@ impl WatchStream {
                 }
             };
             let url = with_query(&path, &parameters);
-            let body = self.api.list_page(&url, tries).await.map_err(Ending::of)?;
+            let body = match self.api.list_page(&url, tries).await {
+                Ok(body) => body,
+                Err(ApiError::Gone(refusal)) if token.is_some() && refusal.continue_token.is_some() => {
+                    (token, is_expired) = (refusal.continue_token, true);
+                    continue;
+                }
+                Err(error) => return Err(Ending::of(error)),
+            };
             let page = split_page(&body)
                 .map_err(|source| Ending::Failed(ApiError::Decoding { what: format!("GET {url}"), source }))?;
             drop(body);
@@ -250,9 +279,7 @@ impl WatchStream {
             }
             token = page.continue_token;
             if token.is_none() {
-                self.health.count_listing();
-                send(output, StreamItem::ListDone).await?;
-                return Ok(page.resource_version);
+                return Ok((!is_expired).then_some(page.resource_version));
             }
         }
     }

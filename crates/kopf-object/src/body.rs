@@ -69,7 +69,7 @@ impl Body {
         if !is_partial {
             return lean;
         }
-        // The text was parsed before, so that it cannot be wrong.
+        // The text was parsed before; if the managed fields are not as they should be, then there are none.
         whole.get_or_init(|| serde_json::from_slice(self.raw()).unwrap_or_else(|_| lean.clone()))
     }
 

@@ -4,10 +4,11 @@
 //! events; most events end there, and their objects are never parsed in full. So it reads no further than it must.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::Deserialize;
 use serde_json::Value;
+
+use crate::text::{Members, Odd, members, plain_string};
 
 /// Which object it is, and which version of it.
 ///
@@ -32,11 +33,8 @@ impl<'a> ObjectIdentity<'a> {
     /// Reads the JSON text of an object until all is known; the text behind that is not looked at.
     pub fn from_slice(json: &'a [u8]) -> Result<Self, serde_json::Error> {
         let mut found = Found::default();
-        let mut deserializer = serde_json::Deserializer::from_slice(json);
-        let reader = Reader { level: Level::Object, found: &mut found };
-        let read = reader.deserialize(&mut deserializer).and_then(|()| deserializer.end());
-        if !found.is_enough() {
-            read?;
+        if found.search(&mut members(json), Level::Object).is_err() {
+            found = serde_json::from_slice::<Object>(json)?.into();
         }
         let Found { uid, resource_version, kind, api_version, name, namespace, creation_timestamp } = found;
         let others = [&kind, &api_version, &name, &namespace, &creation_timestamp];
@@ -75,6 +73,29 @@ impl<'a> Found<'a> {
         self.uid.is_some() && self.resource_version.is_some()
     }
 
+    /// Looks through the members until there is enough.
+    fn search(&mut self, members: &mut Members<'a>, level: Level) -> Result<(), Odd> {
+        while let Some(name) = members.next_name() {
+            let name = name?;
+            if level == Level::Object && name == "metadata" && members.peek() == Some(b'{') {
+                let mut metadata = members.enter_members();
+                self.search(&mut metadata, Level::Metadata)?;
+                if !self.is_enough() {
+                    members.leave(metadata.end()?);
+                }
+            } else {
+                let value = members.value()?;
+                if let Some(place) = self.place(level, name) {
+                    *place = if value == b"null" { None } else { Some(Cow::Borrowed(plain_string(value)?)) };
+                }
+            }
+            if self.is_enough() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
     fn place(&mut self, level: Level, key: &str) -> Option<&mut Option<Cow<'a, str>>> {
         Some(match (level, key) {
             (Level::Object, "apiVersion") => &mut self.api_version,
@@ -89,83 +110,45 @@ impl<'a> Found<'a> {
     }
 }
 
-/// How deep the reader is.
+/// How deep the search is.
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
     Object,
     Metadata,
 }
 
-struct Reader<'f, 'a> {
-    level: Level,
-    found: &'f mut Found<'a>,
+/// The same by a full parser, for texts that are unusual or wrong.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Object {
+    api_version: Option<String>,
+    kind: Option<String>,
+    metadata: Option<Metadata>,
 }
 
-impl<'de> DeserializeSeed<'de> for Reader<'_, 'de> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_option(self)
-    }
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    creation_timestamp: Option<String>,
+    name: Option<String>,
+    namespace: Option<String>,
+    resource_version: Option<String>,
+    uid: Option<String>,
 }
 
-impl<'de> Visitor<'de> for Reader<'_, 'de> {
-    type Value = ();
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object")
-    }
-
-    fn visit_none<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        while let Some(Text(key)) = members.next_key()? {
-            if self.level == Level::Object && key == "metadata" {
-                members.next_value_seed(Reader { level: Level::Metadata, found: &mut *self.found })?;
-            } else if let Some(place) = self.found.place(self.level, &key) {
-                *place = members.next_value::<Option<Text<'de>>>()?.map(|text| text.0);
-            } else {
-                members.next_value::<IgnoredAny>()?;
-            }
-            if self.found.is_enough() {
-                // The only way to stop a deserializer; the caller knows that nothing is wrong.
-                return Err(A::Error::custom("the rest is not of interest"));
-            }
+impl From<Object> for Found<'_> {
+    fn from(object: Object) -> Self {
+        let metadata = object.metadata.unwrap_or_default();
+        let owned = |text: Option<String>| text.map(Cow::Owned);
+        Self {
+            uid: owned(metadata.uid),
+            resource_version: owned(metadata.resource_version),
+            kind: owned(object.kind),
+            api_version: owned(object.api_version),
+            name: owned(metadata.name),
+            namespace: owned(metadata.namespace),
+            creation_timestamp: owned(metadata.creation_timestamp),
         }
-        Ok(())
-    }
-}
-
-/// A string borrowed from the JSON text unless it contains escapes.
-struct Text<'a>(Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(TextVisitor)
-    }
-}
-
-struct TextVisitor;
-
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Text<'de>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a string")
-    }
-
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Text(Cow::Borrowed(text)))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Text(Cow::Owned(text.to_owned())))
     }
 }
 

@@ -51,7 +51,9 @@ mod json_patch;
 
 pub mod finalizers;
 
-// The objects themselves, in part and as a whole.
+// The objects themselves: as text, in part, and as a whole.
+pub mod text;
+
 mod reference;
 
 mod identity;

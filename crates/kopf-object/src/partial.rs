@@ -1,24 +1,27 @@
-//! Parsing of a part of an object. The text of the rest is checked, but nothing is built of it.
+//! Parsing of a part of an object. The rest is skipped as text: it is not checked, and nothing is built of it.
 //!
 //! Bodies are parsed without the managed fields; and answers to patches are only looked at for what was patched.
 
-use std::borrow::Cow;
 use std::cell::Cell;
-use std::fmt;
 
-use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
+
+use crate::text::{Members, Odd, members};
 
 /// The object without `metadata.managedFields`, and whether there were any.
 pub(crate) fn parse_lean(json: &[u8]) -> Result<(Value, bool), serde_json::Error> {
     let skipped = Cell::new(false);
-    let value = parse_part(json, Lean { level: Level::Object, skipped: &skipped })?;
-    Ok((value, skipped.get()))
+    if let Ok(lean) = read_part(&mut members(json), &Lean { level: Level::Object, skipped: &skipped }) {
+        return Ok((Value::Object(lean), skipped.get()));
+    }
+    let mut value: Value = serde_json::from_slice(json)?;
+    let metadata = value.get_mut("metadata").and_then(Value::as_object_mut);
+    let is_partial = metadata.and_then(|metadata| metadata.remove("managedFields")).is_some();
+    Ok((value, is_partial))
 }
 
 /// What one needs to know of an object that was patched: what the patch names, and what tells how far the object is,
-/// which is its uid and version, its finalizers, and whether it is being deleted.
+/// which is its uid and version, its finalizers, and whether it is being deleted. Of unusual texts, it is everything.
 ///
 /// ```
 /// use kopf_object::glimpse;
@@ -30,7 +33,10 @@ pub(crate) fn parse_lean(json: &[u8]) -> Result<(Value, bool), serde_json::Error
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 pub fn glimpse(json: &[u8], patch: &Value) -> Result<Value, serde_json::Error> {
-    parse_part(json, Patched { level: Level::Object, patch: patch.as_object() })
+    match read_part(&mut members(json), &Patched { level: Level::Object, patch: patch.as_object() }) {
+        Ok(seen) => Ok(Value::Object(seen)),
+        Err(Odd) => serde_json::from_slice(json),
+    }
 }
 
 /// Which parts are wanted.
@@ -91,83 +97,28 @@ impl Selection for Patched<'_> {
     }
 }
 
-fn parse_part(json: &[u8], selection: impl Selection) -> Result<Value, serde_json::Error> {
-    let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let value = Part(selection).deserialize(&mut deserializer)?;
-    deserializer.end()?;
-    Ok(value)
+/// The chosen members of an object, parsed.
+fn read_part(members: &mut Members<'_>, selection: &impl Selection) -> Result<Map<String, Value>, Odd> {
+    let mut object = Map::new();
+    while let Some(name) = members.next_name() {
+        let name = name?;
+        let value = match selection.choose(name) {
+            Choice::Part(selection) if members.peek() == Some(b'{') => {
+                let mut inner = members.enter_members();
+                let part = read_part(&mut inner, &selection)?;
+                members.leave(inner.end()?);
+                Value::Object(part)
+            }
+            Choice::Whole | Choice::Part(_) => serde_json::from_slice(members.value()?).map_err(|_| Odd)?,
+            Choice::Nothing => {
+                members.value()?;
+                continue;
+            }
+        };
+        object.insert(name.to_owned(), value);
+    }
+    Ok(object)
 }
-
-struct Part<S>(S);
-
-impl<'de, S: Selection> DeserializeSeed<'de> for Part<S> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de, S: Selection> Visitor<'de> for Part<S> {
-    type Value = Value;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
-        let mut object = Map::new();
-        while let Some(Key(key)) = members.next_key()? {
-            let value = match self.0.choose(&key) {
-                Choice::Whole => members.next_value()?,
-                Choice::Part(selection) => members.next_value_seed(Part(selection))?,
-                Choice::Nothing => {
-                    members.next_value::<IgnoredAny>()?;
-                    continue;
-                }
-            };
-            object.insert(key.into_owned(), value);
-        }
-        Ok(Value::Object(object))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut list = Vec::new();
-        while let Some(item) = items.next_element()? {
-            list.push(item);
-        }
-        Ok(Value::Array(list))
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::from(value))
-    }
-}
-
-/// The name of a member, borrowed where possible.
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {
@@ -189,7 +140,8 @@ mod tests {
         for text in ["null", "[1,\"a\"]", "7", "-7", "0.5", "true", "\"x\"", "{}"] {
             check(text, serde_json::from_str(text).unwrap(), false);
         }
-        for text in ["", "{", r#"{"metadata":{"managedFields":[}}"#, "{} {}", "{\"a\":1"] {
+        check(r#"{"metadata":{"n\u0061me":"n","managedFields":[]}}"#, json!({"metadata": {"name": "n"}}), true);
+        for text in ["", "{", r#"{"metadata":{"managedFields":[}}"#, "{} {}", "{\"a\":1", r#"{"spec":{"a":}}"#] {
             assert!(parse_lean(text.as_bytes()).is_err(), "{text}");
         }
     }
@@ -214,6 +166,13 @@ mod tests {
         let annotated = glimpse(object.as_bytes(), &json!({"metadata": {"annotations": {"b": null}}})).unwrap();
         assert_eq!(annotated["metadata"]["annotations"], json!({"b": "2"}));
         check("7", json!({"a": 1}), json!(7));
-        assert!(glimpse(br#"{"spec": {"a": }}"#, &json!({})).is_err(), "what is not wanted is checked, too");
+        check(
+            r#"{"st\u0061tus":{"x":1},"spec":1}"#,
+            json!({"status": {"x": 1}}),
+            json!({"status": {"x": 1}, "spec": 1}),
+        );
+        for text in ["", "{", r#"{"status": {"a": }}"#, "{}}"] {
+            assert!(glimpse(text.as_bytes(), &json!({"status": {"a": 1}})).is_err(), "{text}");
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! Properties that hold for any data, checked on random ones.
 
+use kopf_object::text::{Odd, elements, members};
 use kopf_object::{
     Body, FieldPath, ObjectIdentity, apply_json_patch, combine, diff, diff_left, glimpse, inconsistencies, json_patch,
     keys, merge, python_equal, python_json,
 };
 use proptest::prelude::*;
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Number, Value, json};
 
 /// Any JSON value, with few distinct keys, so that two values have much in common.
 fn json() -> impl Strategy<Value = Value> {
@@ -65,6 +66,45 @@ fn fills_what_is_replaced(base: &Value, addition: &Value) -> bool {
 }
 
 proptest! {
+    #[test]
+    fn texts_are_cut_as_parsers_cut_them(value in json(), pretty in any::<bool>()) {
+        let text = if pretty { format!("{value:#}") } else { value.to_string() };
+        if let Value::Object(map) = &value {
+            let cut: Result<Vec<_>, Odd> = members(text.as_bytes()).collect();
+            match cut {
+                Ok(cut) => {
+                    let parsed = cut.into_iter().map(|(name, value)| (name, serde_json::from_slice(value).unwrap()));
+                    let expected = map.iter().map(|(name, value)| (name.as_str(), value.clone()));
+                    prop_assert_eq!(parsed.collect::<Vec<(_, Value)>>(), expected.collect::<Vec<_>>());
+                }
+                Err(Odd) => prop_assert!(map.keys().any(|key| serde_json::to_string(key).unwrap().contains('\\'))),
+            }
+        } else {
+            prop_assert_eq!(members(text.as_bytes()).last(), Some(Err(Odd)));
+        }
+        if let Value::Array(list) = &value {
+            let cut: Result<Vec<_>, Odd> = elements(text.as_bytes()).collect();
+            let parsed = cut.unwrap().into_iter().map(|value| serde_json::from_slice(value).unwrap());
+            prop_assert_eq!(&parsed.collect::<Vec<Value>>(), list);
+        }
+    }
+
+    /// Texts of objects, with something cut out of them: what parsers understand is understood, the rest is no harm.
+    #[test]
+    fn damaged_texts_are_read_as_parsers_read_them(value in object(), at in any::<prop::sample::Index>(), cut in 0_usize..4) {
+        let mut text = json!({"kind": "K", "metadata": value, "spec": value}).to_string().into_bytes();
+        let at = at.index(text.len());
+        text.drain(at..(at + cut).min(text.len()));
+        let parsed = serde_json::from_slice::<Value>(&text).ok();
+        let body = Body::parse(text.as_slice()).ok();
+        prop_assert_eq!(body.as_ref().map(Body::value), parsed.as_ref());
+        let metadata = parsed.as_ref().and_then(|parsed| parsed.get("metadata"));
+        if let (Some(metadata), Ok(identity)) = (metadata, ObjectIdentity::from_slice(&text)) {
+            let version = metadata.get("resourceVersion").and_then(Value::as_str);
+            prop_assert_eq!(identity.resource_version.as_deref(), version);
+        }
+    }
+
     #[test]
     fn glimpses_show_all_inconsistencies(patch in object(), body in json()) {
         let seen = glimpse(body.to_string().as_bytes(), &patch).unwrap();

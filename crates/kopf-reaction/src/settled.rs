@@ -4,13 +4,8 @@
 //! nothing to do for an object, is usually seen without parsing it: what was stored as handled last is the very text of
 //! what is there now. Where it is not, nothing is claimed, and the cycle decides as ever.
 
-use std::borrow::Cow;
-use std::fmt;
-
 use kopf_object::keys::{self, is_under};
-use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use kopf_object::text::{Members, Odd, elements, members, plain_string};
 
 use crate::{DiffBaseStorage, Handler, HandlerSet, ProgressStorage, ReactionSettings};
 
@@ -102,105 +97,115 @@ impl Settled {
 
     /// Whether there is certainly nothing to do for the object with this JSON text.
     pub fn holds(&self, json: &[u8]) -> bool {
-        serde_json::from_slice::<Parts<'_>>(json).is_ok_and(|parts| self.judge(&parts).unwrap_or(false))
+        let judged = Parts::cut(json).and_then(|parts| self.judge(&parts));
+        judged.unwrap_or(false)
     }
 
-    fn judge(&self, parts: &Parts<'_>) -> Option<bool> {
-        let metadata = &parts.metadata;
-        let held = metadata.finalizers.iter().flatten().any(|finalizer| *finalizer == self.finalizer);
-        if metadata.deletion_timestamp.is_some() || held != self.held {
-            return Some(false);
+    fn judge(&self, parts: &Parts<'_>) -> Result<bool, Odd> {
+        if parts.is_being_deleted || self.is_held(parts)? != self.held {
+            return Ok(false);
         }
         let in_status = match parts.status {
             Some(status) => self.handled_in_status(status)?,
             None => None,
         };
-        let annotations = metadata.annotations.as_ref().map_or(&[][..], |Pairs(annotations)| annotations);
+        let annotations = &parts.annotations;
         let is_handled_key = |key: &str| self.handled_key.as_deref() == Some(key);
         let in_annotations = annotations.iter().find(|(key, _)| is_handled_key(key)).map(|(_, value)| *value);
         let handled = match (in_status, in_annotations) {
             (Some(handled), None) | (None, Some(handled)) => handled,
             // Which of them counts, the storages know.
-            (None, None) | (Some(_), Some(_)) => return None,
+            (None, None) | (Some(_), Some(_)) => return Err(Odd),
         };
         // Nothing else of ours may be there; other operators' are not looked at, as in any essence.
         let is_ours = |key: &str| self.prefixes.iter().any(|prefix| is_under(key, prefix));
-        let marked = keys::detect_marked_prefixes(annotations.iter().map(|(key, _)| &**key));
+        let marked = keys::detect_marked_prefixes(annotations.iter().map(|(key, _)| *key));
         let mut others = Vec::new();
         for (key, value) in annotations {
             let is_marker =
                 || self.prefixes.iter().any(|prefix| keys::marker_key(prefix).is_some_and(|marker| marker == *key));
             if is_ours(key) {
                 if !is_handled_key(key) && !is_marker() {
-                    return Some(false);
+                    return Ok(false);
                 }
-            } else if key != keys::KUBECTL_LAST_APPLIED && !marked.iter().any(|prefix| is_under(key, prefix)) {
-                others.push((&**key, *value));
+            } else if *key != keys::KUBECTL_LAST_APPLIED && !marked.iter().any(|prefix| is_under(key, prefix)) {
+                others.push((*key, *value));
             }
         }
-        let handled: Cow<'_, str> = serde_json::from_str::<Text<'_>>(handled.get()).ok()?.0;
-        Some(handled.trim_end_matches('\n') == essence_text(parts, &others)?)
+        let handled: String = serde_json::from_slice(handled).map_err(|_| Odd)?;
+        Ok(handled.trim_end_matches('\n').as_bytes() == essence_text(parts, &others)?)
     }
 
-    /// What was handled last, if it is in the status; None overall if something else of ours is there, too.
-    fn handled_in_status<'a>(&self, status: &'a RawValue) -> Option<Option<&'a RawValue>> {
-        let text = status.get();
-        if !self.status_areas.iter().any(|area| memchr::memmem::find(text.as_bytes(), area.as_bytes()).is_some()) {
-            return Some(None);
+    fn is_held(&self, parts: &Parts<'_>) -> Result<bool, Odd> {
+        for finalizer in parts.finalizers.map(elements).into_iter().flatten() {
+            if plain_string(finalizer?)? == self.finalizer {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What was handled last, if it is in the status. It is odd if something else of ours is there, too.
+    fn handled_in_status<'a>(&self, status: &'a [u8]) -> Result<Option<&'a [u8]>, Odd> {
+        if !self.status_areas.iter().any(|area| memchr::memmem::find(status, area.as_bytes()).is_some()) {
+            return Ok(None);
         }
         let mut handled = None;
-        let Pairs(members) = serde_json::from_str(text).ok()?;
-        for (area, content) in members.iter().filter(|(name, _)| self.status_areas.iter().any(|area| area == name)) {
-            let Pairs(content) = serde_json::from_str(content.get()).ok()?;
-            for (name, value) in content {
-                let is_handled = |field: &StatusField| field.area == *area && field.name == name;
+        for member in members(status) {
+            let (area, content) = member?;
+            if !self.status_areas.iter().any(|known| known == area) {
+                continue;
+            }
+            for member in members(content) {
+                let (name, value) = member?;
+                let is_handled = |field: &StatusField| field.area == area && field.name == name;
                 if !self.handled_field.as_ref().is_some_and(is_handled) || handled.replace(value).is_some() {
-                    return None;
+                    return Err(Odd);
                 }
             }
         }
-        Some(handled)
+        Ok(handled)
     }
 }
 
 /// The text of the essence, without its line break, if it takes no more than to put the pieces together.
-fn essence_text(parts: &Parts<'_>, annotations: &[(&str, &RawValue)]) -> Option<String> {
-    let mut text = String::with_capacity(2048);
-    text.push('{');
+fn essence_text(parts: &Parts<'_>, annotations: &[(&str, &[u8])]) -> Result<Vec<u8>, Odd> {
+    let mut text = Vec::with_capacity(2048);
+    text.push(b'{');
     for (key, value) in &parts.payload {
-        push_member(&mut text, key, value.get())?;
+        push_member(&mut text, key, value)?;
     }
-    let labels = parts.metadata.labels.filter(|labels| !matches!(labels.get(), "{}" | "null"));
+    let labels = parts.labels.filter(|labels| *labels != b"{}");
     if labels.is_some() || !annotations.is_empty() {
-        push_member(&mut text, "metadata", "{")?;
+        push_member(&mut text, "metadata", b"{")?;
         if let Some(labels) = labels {
-            push_member(&mut text, "labels", labels.get())?;
+            push_member(&mut text, "labels", labels)?;
         }
         if !annotations.is_empty() {
-            push_member(&mut text, "annotations", "{")?;
+            push_member(&mut text, "annotations", b"{")?;
             for (key, value) in annotations {
-                push_member(&mut text, key, value.get())?;
+                push_member(&mut text, key, value)?;
             }
-            text.push('}');
+            text.push(b'}');
         }
-        text.push('}');
+        text.push(b'}');
     }
-    text.push('}');
-    Some(text)
+    text.push(b'}');
+    Ok(text)
 }
 
-fn push_member(text: &mut String, key: &str, value: &str) -> Option<()> {
+fn push_member(text: &mut Vec<u8>, key: &str, value: &[u8]) -> Result<(), Odd> {
     if !key.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')) {
-        return None;
+        return Err(Odd);
     }
-    if !text.ends_with('{') {
-        text.push(',');
+    if !text.ends_with(b"{") {
+        text.push(b',');
     }
-    text.push('"');
-    text.push_str(key);
-    text.push_str("\":");
-    text.push_str(value);
-    Some(())
+    text.push(b'"');
+    text.extend_from_slice(key.as_bytes());
+    text.extend_from_slice(b"\":");
+    text.extend_from_slice(value);
+    Ok(())
 }
 
 fn is_unconditional(handler: &Handler) -> bool {
@@ -213,81 +218,53 @@ fn is_unconditional(handler: &Handler) -> bool {
 #[derive(Default)]
 struct Parts<'a> {
     /// All but what identifies the object and what the API or controllers maintain.
-    payload: Vec<(Cow<'a, str>, &'a RawValue)>,
-    status: Option<&'a RawValue>,
-    metadata: Metadata<'a>,
+    payload: Vec<(&'a str, &'a [u8])>,
+    status: Option<&'a [u8]>,
+    labels: Option<&'a [u8]>,
+    annotations: Vec<(&'a str, &'a [u8])>,
+    finalizers: Option<&'a [u8]>,
+    is_being_deleted: bool,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Metadata<'a> {
-    #[serde(borrow)]
-    labels: Option<&'a RawValue>,
-    #[serde(borrow)]
-    annotations: Option<Pairs<'a>>,
-    finalizers: Option<Vec<String>>,
-    deletion_timestamp: Option<IgnoredAny>,
-}
-
-/// The members of an object, in their order.
-struct Pairs<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
-/// A string, borrowed where possible.
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Parts<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(PartsVisitor)
-    }
-}
-
-struct PartsVisitor;
-
-impl<'de> Visitor<'de> for PartsVisitor {
-    type Value = Parts<'de>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Parts<'de>, A::Error> {
-        let mut parts = Parts::default();
-        while let Some(Text(key)) = members.next_key()? {
-            match &*key {
-                "apiVersion" | "kind" => drop(members.next_value::<IgnoredAny>()?),
-                "metadata" => parts.metadata = members.next_value::<Option<Metadata<'de>>>()?.unwrap_or_default(),
-                "status" => parts.status = members.next_value()?,
-                _ => parts.payload.push((key, members.next_value()?)),
+impl<'a> Parts<'a> {
+    fn cut(json: &'a [u8]) -> Result<Self, Odd> {
+        let mut parts = Self::default();
+        let mut object = members(json);
+        while let Some(name) = object.next_name() {
+            match name? {
+                "apiVersion" | "kind" => drop(object.value()?),
+                "metadata" => {
+                    let mut metadata = object.enter_members();
+                    parts.cut_metadata(&mut metadata)?;
+                    object.leave(metadata.end()?);
+                }
+                "status" => parts.status = unless_null(object.value()?),
+                name => parts.payload.push((name, object.value()?)),
             }
         }
         Ok(parts)
     }
-}
 
-impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(PairsVisitor)
-    }
-}
-
-struct PairsVisitor;
-
-impl<'de> Visitor<'de> for PairsVisitor {
-    type Value = Pairs<'de>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Pairs<'de>, A::Error> {
-        let mut pairs = Vec::new();
-        while let Some(Text(key)) = members.next_key()? {
-            pairs.push((key, members.next_value()?));
+    fn cut_metadata(&mut self, metadata: &mut Members<'a>) -> Result<(), Odd> {
+        while let Some(name) = metadata.next_name() {
+            match name? {
+                "labels" => self.labels = unless_null(metadata.value()?),
+                "annotations" if metadata.peek() == Some(b'{') => {
+                    let mut annotations = metadata.enter_members();
+                    self.annotations = annotations.by_ref().collect::<Result<_, Odd>>()?;
+                    metadata.leave(annotations.end()?);
+                }
+                "finalizers" => self.finalizers = unless_null(metadata.value()?),
+                "deletionTimestamp" => self.is_being_deleted = unless_null(metadata.value()?).is_some(),
+                _ => drop(metadata.value()?),
+            }
         }
-        Ok(Pairs(pairs))
+        Ok(())
     }
+}
+
+fn unless_null(json: &[u8]) -> Option<&[u8]> {
+    Some(json).filter(|json| *json != b"null")
 }
 
 #[cfg(test)]

@@ -83,6 +83,8 @@ pub struct Refusal {
     pub details: Option<Value>,
     /// The pause that the server asks for.
     pub retry_after: Option<Duration>,
+    /// Where to go on with a listing that took too long.
+    pub continue_token: Option<String>,
 }
 
 impl fmt::Display for Refusal {
@@ -103,6 +105,14 @@ struct Status {
     message: Option<String>,
     details: Option<Value>,
     code: Option<u16>,
+    #[serde(default)]
+    metadata: ListMetadata,
+}
+
+#[derive(Default, Deserialize)]
+struct ListMetadata {
+    #[serde(rename = "continue")]
+    continue_token: Option<String>,
 }
 
 impl ApiError {
@@ -120,6 +130,7 @@ impl ApiError {
                     message: decoded.message,
                     retry_after: retry_after.or(asked),
                     details: decoded.details,
+                    continue_token: decoded.metadata.continue_token.filter(|token| !token.is_empty()),
                 }
             }
             // JSON of another kind may hold anything, secrets included: it is not shown.
@@ -265,6 +276,17 @@ mod tests {
         for (code, body, expected) in cases {
             assert_eq!(refused(code, &body).to_string(), expected);
         }
+    }
+
+    #[test]
+    fn expired_listings_tell_where_to_go_on() {
+        let token = |metadata: &str| {
+            let error = refused(410, &format!(r#"{{"kind":"Status","metadata":{metadata},"code":410}}"#));
+            error.refusal().unwrap().continue_token.clone()
+        };
+        assert_eq!(token(r#"{"continue":"abc"}"#).as_deref(), Some("abc"));
+        assert_eq!(token(r#"{"continue":""}"#), None);
+        assert_eq!(token("{}"), None);
     }
 
     #[test]

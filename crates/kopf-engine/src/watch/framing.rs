@@ -3,7 +3,8 @@
 //! Pure functions, called by the stream only.
 
 use bytes::{Bytes, BytesMut};
-use serde::Deserialize;
+use kopf_object::text::{Odd, members};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// The longest line of a watch: no object is nearly as large, so that more is an endless line.
@@ -111,31 +112,75 @@ pub(super) struct Page {
 
 /// Cuts a page into objects, and gives them what the API leaves out in lists.
 pub(super) fn split_page(page: &[u8]) -> Result<Page, serde_json::Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct List<'a> {
-        api_version: Option<String>,
-        kind: Option<String>,
-        #[serde(default)]
-        metadata: ListMetadata,
-        #[serde(borrow)]
-        items: Option<Vec<&'a RawValue>>,
+    match Pieces::cut(page) {
+        Ok(pieces) => Ok(pieces.assemble()),
+        // A full parser has no doubts, or tells them.
+        Err(Odd) => Ok(serde_json::from_slice::<Pieces<'_>>(page)?.assemble()),
     }
-    #[derive(Deserialize, Default)]
-    #[serde(rename_all = "camelCase", default)]
-    struct ListMetadata {
-        resource_version: String,
-        #[serde(rename = "continue")]
-        continue_token: Option<String>,
+}
+
+/// The pieces of a page, as they are in its text.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Pieces<'a> {
+    #[serde(default)]
+    api_version: Option<String>,
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default)]
+    metadata: ListMetadata,
+    #[serde(borrow, default, deserialize_with = "raw_items")]
+    items: Vec<&'a [u8]>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct ListMetadata {
+    resource_version: String,
+    #[serde(rename = "continue")]
+    continue_token: Option<String>,
+}
+
+impl<'a> Pieces<'a> {
+    /// Without looking into the objects: they are checked by whoever parses them, if anybody does.
+    fn cut(page: &'a [u8]) -> Result<Self, Odd> {
+        let mut pieces = Self::default();
+        let mut page = members(page);
+        while let Some(name) = page.next_name() {
+            match name? {
+                "apiVersion" => pieces.api_version = parse(page.value()?)?,
+                "kind" => pieces.kind = parse(page.value()?)?,
+                "metadata" => pieces.metadata = parse(page.value()?)?,
+                "items" if page.peek() == Some(b'[') => {
+                    let mut items = page.enter_elements();
+                    pieces.items = items.by_ref().collect::<Result<_, Odd>>()?;
+                    page.leave(items.end()?);
+                }
+                "items" => return Err(Odd),
+                _ => drop(page.value()?),
+            }
+        }
+        Ok(pieces)
     }
-    let list: List<'_> = serde_json::from_slice(page)?;
-    let kind = list.kind.as_deref().map(|kind| kind.strip_suffix("List").unwrap_or(kind));
-    let identity = Identity::new(list.api_version.as_deref(), kind);
-    Ok(Page {
-        objects: list.items.unwrap_or_default().into_iter().map(|item| identity.give_to(item.get())).collect(),
-        resource_version: list.metadata.resource_version,
-        continue_token: list.metadata.continue_token.filter(|token| !token.is_empty()),
-    })
+
+    fn assemble(self) -> Page {
+        let kind = self.kind.as_deref().map(|kind| kind.strip_suffix("List").unwrap_or(kind));
+        let identity = Identity::new(self.api_version.as_deref(), kind);
+        Page {
+            objects: self.items.into_iter().map(|item| identity.give_to(item)).collect(),
+            resource_version: self.metadata.resource_version,
+            continue_token: self.metadata.continue_token.filter(|token| !token.is_empty()),
+        }
+    }
+}
+
+fn parse<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Odd> {
+    serde_json::from_slice(json).map_err(|_| Odd)
+}
+
+fn raw_items<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<&'de [u8]>, D::Error> {
+    let items = Option::<Vec<&'de RawValue>>::deserialize(deserializer)?.unwrap_or_default();
+    Ok(items.into_iter().map(|item| item.get().as_bytes()).collect())
 }
 
 /// The members that items of a list may lack, as JSON text with a comma behind.
@@ -152,35 +197,31 @@ impl Identity {
         Self { api_version: member("apiVersion", api_version), kind: member("kind", kind) }
     }
 
-    fn give_to(&self, item: &str) -> Bytes {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Present<'a> {
-            #[serde(borrow)]
-            api_version: Option<&'a RawValue>,
-            #[serde(borrow)]
-            kind: Option<&'a RawValue>,
-        }
+    fn give_to(&self, item: &[u8]) -> Bytes {
         // The items of one list come from one encoder: with the one member first, they have both.
-        if item.starts_with("{\"apiVersion\":") {
-            return Bytes::copy_from_slice(item.as_bytes());
+        if item.starts_with(b"{\"apiVersion\":") {
+            return Bytes::copy_from_slice(item);
         }
-        let Ok(present) = serde_json::from_str::<Present<'_>>(item) else {
-            return Bytes::copy_from_slice(item.as_bytes());
-        };
-        let Some(members) = item.strip_prefix('{') else { return Bytes::copy_from_slice(item.as_bytes()) };
-        let mut object = String::with_capacity(item.len() + self.api_version.len() + self.kind.len());
-        object.push('{');
-        if present.api_version.is_none() {
-            object.push_str(&self.api_version);
+        let (mut has_api_version, mut has_kind) = (false, false);
+        for member in members(item) {
+            // What cannot be read here, is not improved.
+            let Ok((name, value)) = member else { return Bytes::copy_from_slice(item) };
+            has_api_version |= name == "apiVersion" && value != b"null";
+            has_kind |= name == "kind" && value != b"null";
         }
-        if present.kind.is_none() {
-            object.push_str(&self.kind);
+        let Some(rest) = item.strip_prefix(b"{") else { return Bytes::copy_from_slice(item) };
+        let mut object = Vec::with_capacity(item.len() + self.api_version.len() + self.kind.len());
+        object.push(b'{');
+        if !has_api_version {
+            object.extend_from_slice(self.api_version.as_bytes());
         }
-        if members.trim_start().starts_with('}') && object.ends_with(',') {
+        if !has_kind {
+            object.extend_from_slice(self.kind.as_bytes());
+        }
+        if rest.trim_ascii_start().starts_with(b"}") && object.ends_with(b",") {
             object.pop();
         }
-        object.push_str(members);
+        object.extend_from_slice(rest);
         Bytes::from(object)
     }
 }

@@ -187,6 +187,55 @@ async fn a_version_too_old_lists_again() {
     assert!(running.fake.warnings().is_empty(), "{:?}", running.fake.warnings());
 }
 
+/// A 410 with the token to go on from, as servers send it.
+fn expired(next: &str) -> Answer {
+    Answer::Json(410, json!({"kind": "Status", "code": 410, "metadata": {"continue": next}}))
+}
+
+/// The rest of an expired listing is listed as it is, then all of it once more, and without pauses.
+#[tokio::test(start_paused = true)]
+async fn listings_that_expire_go_on_and_are_repeated() {
+    let mut lists = 0;
+    let mut running = run(move |seen| {
+        if seen.is_watch() {
+            return Answer::Stream(vec![line("ADDED", "d", "31")]);
+        }
+        lists += 1;
+        match (lists, seen.parameter("continue")) {
+            (1, None) => page("10", "t1", &["a"]),
+            (2, Some("t1")) => expired("t2"),
+            (3, Some("t2")) => page("20", "t3", &["b"]),
+            (4, Some("t3")) => expired("t4"),
+            (5, Some("t4")) => page("29", "", &["c"]),
+            (6, None) => page("30", "", &["b", "c"]),
+            other => panic!("{other:?}"),
+        }
+    });
+    let start = running.fake.clock.instant();
+    let expected = ["list", "=a@1", "=b@1", "=c@1", "list", "=b@1", "=c@1", "done", "+d@31"];
+    assert_eq!(running.next(9).await, expected);
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    assert_eq!(running.watches()[0].parameter("resourceVersion"), Some("30"));
+    assert_eq!((running.health.failures(), running.health.restarts(), running.health.listings()), (0, 0, 1));
+    assert!(running.fake.warnings().is_empty(), "{:?}", running.fake.warnings());
+}
+
+/// If there is no end of that, then there are pauses in it.
+#[tokio::test(start_paused = true)]
+async fn listings_that_always_expire_are_repeated_with_pauses() {
+    let mut running = run(move |seen| match seen.parameter("continue") {
+        None => page("10", "t1", &["a"]),
+        Some("t1") => expired("t2"),
+        _ => page("20", "", &["b"]),
+    });
+    let start = running.fake.clock.instant();
+    running.next(3 * 5).await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    running.next(1).await;
+    assert!(start.elapsed() > Duration::ZERO);
+    assert_eq!(running.health.listings(), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn silence_ends_a_watch_but_events_keep_it_alive() {
     let mut watches = 0;

@@ -1,0 +1,372 @@
+//! The text of JSON, cut into its pieces without being parsed.
+//!
+//! Most of an object is of no interest most of the time; the managed fields alone are half of it. To find the end of
+//! such a piece takes a fraction of what it takes to check it. So here only brackets are counted and strings are
+//! skipped: what a piece is worth, finds out whoever parses it. What is unusual in a text, such as escapes in the names
+//! of members, is [`Odd`], and best left to a full parser, which also tells what is wrong.
+//!
+//! ```
+//! use kopf_object::text::{Odd, members, plain_string};
+//!
+//! let found = members(br#"{"kind": "Pod", "spec": {"x": ["]"]}}"#).collect::<Result<Vec<_>, Odd>>()?;
+//! assert_eq!(found, [("kind", &br#""Pod""#[..]), ("spec", &br#"{"x": ["]"]}"#[..])]);
+//! assert_eq!(plain_string(found[0].1), Ok("Pod"));
+//! # Ok::<(), Odd>(())
+//! ```
+
+use std::iter::FusedIterator;
+
+use State::{Before, Broken, Inside, Over};
+
+/// The text is not as it usually is, or not JSON at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an unusual JSON text")]
+pub struct Odd;
+
+/// The names and values of the members of a JSON object, in their order.
+pub fn members(json: &[u8]) -> Members<'_> {
+    Members(Pieces::new(json, b'{', b'}'))
+}
+
+/// The elements of a JSON array, in their order.
+pub fn elements(json: &[u8]) -> Elements<'_> {
+    Elements(Pieces::new(json, b'[', b']'))
+}
+
+/// The content of a JSON string without escapes.
+pub fn plain_string(json: &[u8]) -> Result<&str, Odd> {
+    let content = json.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).ok_or(Odd)?;
+    if memchr::memchr2(b'\\', b'"', content).is_some() { Err(Odd) } else { str::from_utf8(content).map_err(|_| Odd) }
+}
+
+/// See [`members`].
+///
+/// It is an iterator; or the names are asked for one by one, and then the values, one way or another.
+#[derive(Clone, Debug)]
+pub struct Members<'a>(Pieces<'a>);
+
+impl<'a> Members<'a> {
+    /// The name of the next member. Its value is to be taken, or entered, before the next name.
+    pub fn next_name(&mut self) -> Option<Result<&'a str, Odd>> {
+        self.0.next_by(|pieces| {
+            let name = plain_string(pieces.value()?)?;
+            pieces.skip_space();
+            pieces.expect(b':')?;
+            pieces.skip_space();
+            Ok(name)
+        })
+    }
+
+    /// The first byte of the value of the member that was named last, which tells of what type it is.
+    pub fn peek(&self) -> Option<u8> {
+        self.0.peek()
+    }
+
+    /// The value of the member that was named last.
+    pub fn value(&mut self) -> Result<&'a [u8], Odd> {
+        self.0.value()
+    }
+
+    /// The members of that value, without looking for its end first; see [`leave`](Self::leave).
+    pub fn enter_members(&self) -> Members<'a> {
+        Members(self.0.enter(b'{', b'}'))
+    }
+
+    /// The elements of that value, in the same way.
+    pub fn enter_elements(&self) -> Elements<'a> {
+        Elements(self.0.enter(b'[', b']'))
+    }
+
+    /// Goes on behind the value that was entered.
+    pub fn leave(&mut self, end: End) {
+        self.0.at = end.0;
+    }
+
+    /// Where the text of the object ends, when all its members were seen.
+    pub fn end(&self) -> Result<End, Odd> {
+        self.0.end()
+    }
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = Result<(&'a str, &'a [u8]), Odd>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let name = self.next_name()?;
+        let member = name.and_then(|name| Ok((name, self.value()?)));
+        if member.is_err() {
+            self.0.state = Broken;
+        }
+        Some(member)
+    }
+}
+
+impl FusedIterator for Members<'_> {}
+
+/// See [`elements`].
+#[derive(Clone, Debug)]
+pub struct Elements<'a>(Pieces<'a>);
+
+impl Elements<'_> {
+    /// Where the text of the array ends, when all its elements were seen.
+    pub fn end(&self) -> Result<End, Odd> {
+        self.0.end()
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Result<&'a [u8], Odd>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next_by(Pieces::value)
+    }
+}
+
+impl FusedIterator for Elements<'_> {}
+
+/// The end of a value that was entered, see [`Members::leave`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End(usize);
+
+#[derive(Clone, Debug)]
+struct Pieces<'a> {
+    json: &'a [u8],
+    at: usize,
+    open: u8,
+    close: u8,
+    state: State,
+    /// Whether there may be other text behind the end.
+    is_inner: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Before,
+    Inside,
+    Over,
+    /// By something odd.
+    Broken,
+}
+
+impl<'a> Pieces<'a> {
+    fn new(json: &'a [u8], open: u8, close: u8) -> Self {
+        Self { json, at: 0, open, close, state: Before, is_inner: false }
+    }
+
+    fn enter(&self, open: u8, close: u8) -> Self {
+        Self { open, close, state: Before, is_inner: true, ..*self }
+    }
+
+    fn end(&self) -> Result<End, Odd> {
+        if self.state == Over { Ok(End(self.at)) } else { Err(Odd) }
+    }
+
+    /// One more piece, if there is one; nothing comes after something odd.
+    fn next_by<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Odd>) -> Option<Result<T, Odd>> {
+        if matches!(self.state, Over | Broken) {
+            return None;
+        }
+        let piece = self.advance().and_then(|more| more.then(|| read(self)).transpose());
+        self.state = match piece {
+            Ok(Some(_)) => Inside,
+            Ok(None) => Over,
+            Err(Odd) => Broken,
+        };
+        piece.transpose()
+    }
+
+    /// Goes to the next piece, and tells whether there is one. Behind the last one, there must be nothing else.
+    fn advance(&mut self) -> Result<bool, Odd> {
+        self.skip_space();
+        if self.state == Before {
+            self.expect(self.open)?;
+            self.skip_space();
+        } else if self.peek() == Some(b',') {
+            self.at += 1;
+            self.skip_space();
+            return Ok(true);
+        }
+        if self.peek() != Some(self.close) {
+            return if self.state == Before { Ok(true) } else { Err(Odd) };
+        }
+        self.at += 1;
+        if self.is_inner {
+            return Ok(false);
+        }
+        self.skip_space();
+        if self.at == self.json.len() { Ok(false) } else { Err(Odd) }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.json.get(self.at).copied()
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), Odd> {
+        if self.peek() != Some(byte) {
+            return Err(Odd);
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn skip_space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn value(&mut self) -> Result<&'a [u8], Odd> {
+        let start = self.at;
+        self.at = match self.peek().ok_or(Odd)? {
+            b'"' => string_end(self.json, start)?,
+            b'{' | b'[' => nested_end(self.json, start)?,
+            _ => scalar_end(self.json, start)?,
+        };
+        Ok(&self.json[start..self.at])
+    }
+}
+
+/// Strings that are longer than this are searched in larger steps, which pays only then.
+const LONG_STRING: usize = 32;
+
+/// Behind the string that begins here.
+fn string_end(json: &[u8], start: usize) -> Result<usize, Odd> {
+    let mut at = start + 1;
+    let near = json.len().min(at + LONG_STRING);
+    loop {
+        while at < near && !matches!(json[at], b'"' | b'\\') {
+            at += 1;
+        }
+        if at >= near {
+            at += memchr::memchr2(b'"', b'\\', json.get(at..).ok_or(Odd)?).ok_or(Odd)?;
+        }
+        if json[at] == b'"' {
+            return Ok(at + 1);
+        }
+        at += 2;
+    }
+}
+
+/// Behind the object or array that begins here.
+fn nested_end(json: &[u8], start: usize) -> Result<usize, Odd> {
+    let (mut at, mut depth) = (start, 0_usize);
+    while let Some(byte) = json.get(at) {
+        at += 1;
+        match byte {
+            b'"' => at = string_end(json, at - 1)?,
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => {
+                depth -= 1;
+                if depth == 0 {
+                    return Ok(at);
+                }
+            }
+            _ => {}
+        }
+    }
+    Err(Odd)
+}
+
+/// Behind the number or the word that begins here.
+fn scalar_end(json: &[u8], start: usize) -> Result<usize, Odd> {
+    let is_of_scalars = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.');
+    let length = json[start..].iter().take_while(|byte| is_of_scalars(byte)).count();
+    if length == 0 { Err(Odd) } else { Ok(start + length) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(json: &str) -> Result<Vec<(&str, &str)>, Odd> {
+        members(json.as_bytes())
+            .map(|member| member.map(|(name, value)| (name, str::from_utf8(value).unwrap())))
+            .collect()
+    }
+
+    #[test]
+    fn objects_are_cut_into_members() {
+        assert_eq!(cut("{}"), Ok(vec![]));
+        assert_eq!(cut(" \n{ } "), Ok(vec![]));
+        assert_eq!(cut(r#"{"":0}"#), Ok(vec![("", "0")]));
+        assert_eq!(
+            cut(r#" {"a" :-1.5e+3 , "b":"}\"\\", "c":[{"]":"["},[]],"d":{"x":{}} ,"e":null}"#),
+            Ok(vec![
+                ("a", "-1.5e+3"),
+                ("b", r#""}\"\\""#),
+                ("c", r#"[{"]":"["},[]]"#),
+                ("d", r#"{"x":{}}"#),
+                ("e", "null")
+            ])
+        );
+        let long = format!(r#""{}\"{}\\""#, "x".repeat(100), "y".repeat(31));
+        assert_eq!(cut(&format!(r#"{{"long":{long},"b":1}}"#)), Ok(vec![("long", &*long), ("b", "1")]));
+    }
+
+    #[test]
+    fn arrays_are_cut_into_elements() {
+        let cut = |json: &'static str| elements(json.as_bytes()).collect::<Result<Vec<_>, Odd>>();
+        assert_eq!(cut("[]"), Ok(vec![]));
+        assert_eq!(cut("[ 1, [2, 3] ,\"]\" ]"), Ok(vec![&b"1"[..], b"[2, 3]", b"\"]\""]));
+        for odd in ["", "{}", "[", "[1", "[1,]", "[1 2]", "[,]", "[1]]"] {
+            assert_eq!(cut(odd), Err(Odd), "{odd}");
+        }
+    }
+
+    #[test]
+    fn strings_without_escapes() {
+        assert_eq!(plain_string(br#""a b""#), Ok("a b"));
+        assert_eq!(plain_string("\"é\"".as_bytes()), Ok("é"));
+        for odd in [&br#""a\n""#[..], b"\"", b"a", b"\"\xff\"", br#""a"b""#, b""] {
+            assert_eq!(plain_string(odd), Err(Odd), "{odd:?}");
+        }
+    }
+
+    #[test]
+    fn values_are_entered_and_left() {
+        let mut outer = members(br#"{"a":{"b":[1,2] ,"c":3} , "d":4}"#);
+        assert_eq!(outer.next_name(), Some(Ok("a")));
+        let mut inner = outer.enter_members();
+        assert_eq!(inner.next_name(), Some(Ok("b")));
+        assert_eq!(inner.end(), Err(Odd), "there is more of it");
+        let mut elements = inner.enter_elements();
+        assert_eq!(elements.by_ref().collect::<Result<Vec<_>, _>>(), Ok(vec![&b"1"[..], b"2"]));
+        inner.leave(elements.end().unwrap());
+        assert_eq!(inner.by_ref().last(), Some(Ok(("c", &b"3"[..]))));
+        outer.leave(inner.end().unwrap());
+        assert_eq!(outer.next(), Some(Ok(("d", &b"4"[..]))));
+        assert_eq!(outer.next(), None);
+        let mut broken = members(br#"{"a":{"b":1,,},"c":2}"#);
+        broken.next_name();
+        let mut inner = broken.enter_members();
+        assert_eq!(inner.by_ref().last(), Some(Err(Odd)));
+        assert_eq!(inner.end(), Err(Odd));
+    }
+
+    #[test]
+    fn what_is_odd_ends_it() {
+        for odd in [
+            "",
+            "1",
+            "[]",
+            "{",
+            r#"{"a"}"#,
+            r#"{"a":}"#,
+            r#"{"a":1"#,
+            r#"{"a":1,}"#,
+            r#"{"a":1 "b":2}"#,
+            r#"{"a":1}}"#,
+            r#"{"a":"x}"#,
+            r#"{"a":"x\"#,
+            r#"{"a":[}"#,
+            r#"{"\u0061":1}"#,
+            r#"{a:1}"#,
+            r#"{"a":1} x"#,
+            r#"{,}"#,
+        ] {
+            let mut pieces = members(odd.as_bytes());
+            assert_eq!(pieces.by_ref().last(), Some(Err(Odd)), "{odd}");
+            assert_eq!(pieces.next(), None, "{odd}");
+        }
+    }
+}
