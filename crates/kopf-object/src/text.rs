@@ -36,7 +36,7 @@ pub fn elements(json: &[u8]) -> Elements<'_> {
 /// The content of a JSON string without escapes.
 pub fn plain_string(json: &[u8]) -> Result<&str, Odd> {
     let content = json.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).ok_or(Odd)?;
-    if memchr::memchr2(b'\\', b'"', content).is_some() { Err(Odd) } else { str::from_utf8(content).map_err(|_| Odd) }
+    if quote_or_backslash(content, 0).is_ok() { Err(Odd) } else { str::from_utf8(content).map_err(|_| Odd) }
 }
 
 /// See [`members`].
@@ -49,7 +49,7 @@ impl<'a> Members<'a> {
     /// The name of the next member. Its value is to be taken, or entered, before the next name.
     pub fn next_name(&mut self) -> Option<Result<&'a str, Odd>> {
         self.0.next_by(|pieces| {
-            let name = plain_string(pieces.value()?)?;
+            let name = pieces.name()?;
             pieces.skip_space();
             pieces.expect(b':')?;
             pieces.skip_space();
@@ -215,6 +215,15 @@ impl<'a> Pieces<'a> {
         }
     }
 
+    fn name(&mut self) -> Result<&'a str, Odd> {
+        self.expect(b'"')?;
+        let end = quote_or_backslash(self.json, self.at)?;
+        let name = str::from_utf8(&self.json[self.at..end]).map_err(|_| Odd)?;
+        self.at = end;
+        self.expect(b'"')?;
+        Ok(name)
+    }
+
     fn value(&mut self) -> Result<&'a [u8], Odd> {
         let start = self.at;
         self.at = match self.peek().ok_or(Odd)? {
@@ -226,20 +235,32 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// Strings that are longer than this are searched in larger steps, which pays only then.
-const LONG_STRING: usize = 32;
+/// The first quote or backslash from here on. Eight bytes are looked at in one go: most strings are short.
+fn quote_or_backslash(json: &[u8], mut at: usize) -> Result<usize, Odd> {
+    const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
+    const QUOTES: u64 = u64::from_ne_bytes([b'"'; 8]);
+    const BACKSLASHES: u64 = u64::from_ne_bytes([b'\\'; 8]);
+    const HIGH_BITS: u64 = u64::from_ne_bytes([0x80; 8]);
+    let mut rest = json.get(at..).ok_or(Odd)?;
+    while let Some((eight, others)) = rest.split_first_chunk::<8>() {
+        let word = u64::from_le_bytes(*eight);
+        // The high bit of each byte that is equal; maybe also that of bytes behind it, which does not matter.
+        let zeros = |word: u64| word.wrapping_sub(ONES) & !word;
+        let found = (zeros(word ^ QUOTES) | zeros(word ^ BACKSLASHES)) & HIGH_BITS;
+        if found != 0 {
+            return Ok(at + (found.trailing_zeros() / 8) as usize);
+        }
+        (rest, at) = (others, at + 8);
+    }
+    let found = rest.iter().position(|byte| matches!(byte, b'"' | b'\\')).ok_or(Odd)?;
+    Ok(at + found)
+}
 
 /// Behind the string that begins here.
 fn string_end(json: &[u8], start: usize) -> Result<usize, Odd> {
     let mut at = start + 1;
-    let near = json.len().min(at + LONG_STRING);
     loop {
-        while at < near && !matches!(json[at], b'"' | b'\\') {
-            at += 1;
-        }
-        if at >= near {
-            at += memchr::memchr2(b'"', b'\\', json.get(at..).ok_or(Odd)?).ok_or(Odd)?;
-        }
+        at = quote_or_backslash(json, at)?;
         if json[at] == b'"' {
             return Ok(at + 1);
         }
