@@ -27,8 +27,8 @@ use streak::{Failure, Streak};
 
 const TARGET: &str = "kopf.engine.watch";
 
-/// Objects per page where the settings say nothing.
-const PAGE_SIZE: u32 = 500;
+/// Objects per page where the settings say nothing. A page is in memory as a whole, so that larger ones cost more than they save.
+const PAGE_SIZE: u32 = 250;
 
 /// A watch that lives so long has worked, even without events.
 const ALIVE_AFTER: Duration = Duration::from_secs(1);

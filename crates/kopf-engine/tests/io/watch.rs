@@ -155,8 +155,8 @@ async fn pages_are_listed_and_then_watched_across_reconnects() {
     let items = running.next(8).await;
     assert_eq!(items, ["list", "=a@1", "=b@1", "=c@1", "done", "+d@11", "~a@12", "-a@21"]);
     let urls = running.fake.urls();
-    assert_eq!(urls[0], "/apis/g.io/v1/namespaces/ns/things?limit=500");
-    assert_eq!(urls[1], "/apis/g.io/v1/namespaces/ns/things?limit=500&continue=t%2Fk");
+    assert_eq!(urls[0], "/apis/g.io/v1/namespaces/ns/things?limit=250");
+    assert_eq!(urls[1], "/apis/g.io/v1/namespaces/ns/things?limit=250&continue=t%2Fk");
     assert_eq!(urls[2], "/apis/g.io/v1/namespaces/ns/things?watch=true&allowWatchBookmarks=true&resourceVersion=10");
     let versions: Vec<_> =
         running.watches().iter().map(|seen| seen.parameter("resourceVersion").unwrap().to_owned()).collect();
