@@ -11,6 +11,8 @@ import sys
 def main() -> None:
     if sys.argv[1:2] == ['cluster']:
         run_cluster(sys.argv[2:])
+    from kopf._lean import import_asyncio
+    import_asyncio()
     from kopf.cli import main as run_command
     run_command(prog_name='kopf')
 

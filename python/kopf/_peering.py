@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import datetime
-import getpass
 import os
 import socket
 import string
@@ -16,6 +15,7 @@ def detect_own_id(*, manual: bool = False) -> str:
     pod = os.environ.get('POD_ID')
     if pod is not None:
         return pod
+    import getpass  # it loads the modules of terminals
     person = f'{getpass.getuser()}@{get_hostname()}'
     if manual:
         return person

@@ -8,17 +8,18 @@ mod entry;
 mod gate;
 mod lane;
 mod seat;
+mod state;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use kopf_object::{Body, ObjectIdentity};
+use kopf_object::ObjectIdentity;
 use kopf_reaction::EventType;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::invoke::FrontSlot;
@@ -27,9 +28,10 @@ use crate::metrics::{Metrics, QueueFigures};
 use crate::react::{After, Reactor, ServedKind, Turn};
 use crate::{Clock, Level, Log};
 use entry::{Entry, News, Phase, Timer};
-use gate::Gate;
 pub(crate) use lane::Lane;
 pub(crate) use seat::Seat;
+pub(crate) use state::Room;
+use state::{Objects, QueuePhase, Ready, State};
 
 const TARGET: &str = "kopf.engine.queue";
 
@@ -43,9 +45,9 @@ const REST_AFTER_A_CRASH: Duration = Duration::from_secs(60);
 /// Workers that wait for a busy handler while others have their seats; each of them holds one object.
 const WAITING_AT_MOST: usize = 1024;
 
-/// Of each kind, objects that were listed and wait for their turns, in bytes. Without a limit, they would be in memory
-/// all at once; with too small a limit, live changes would wait for most of the listed objects to be handled.
-const LISTED_BYTES_AT_MOST: u32 = 16 * 1024 * 1024;
+/// Of each kind, objects that were listed and wait for their turns, in bytes: some thousand usual ones. Without a limit,
+/// they would be in memory all at once; with too small a limit, live changes would wait for most of them to be handled.
+const LISTED_BYTES_AT_MOST: u32 = 2 * 1024 * 1024;
 
 /// The longest wait for anything; then the object is looked at again.
 pub(crate) const A_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -69,50 +71,6 @@ struct Inner {
     finished: Notify,
     /// Whether the workers must stop at once, wherever they are.
     killed: watch::Sender<bool>,
-}
-
-#[derive(Default)]
-struct State {
-    phase: QueuePhase,
-    kinds: HashMap<u64, Objects>,
-    /// Objects with live changes, in the order of their coming.
-    live: Lane<Ready>,
-    /// Objects that were only listed, with the room that they take.
-    listed: Lane<(Ready, Option<Room>)>,
-    /// Closed as long as the indexes are not complete.
-    gate: Gate,
-    /// Objects that wait behind the gate.
-    gated: VecDeque<Ready>,
-    /// The workers, with and without seats.
-    running: usize,
-    next_kind: u64,
-}
-
-/// Whether new turns are given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum QueuePhase {
-    #[default]
-    Open,
-    /// The operator stops: the running turns come to their ends, no new ones are given.
-    Closing,
-}
-
-/// The objects of one kind.
-struct Objects {
-    kind: Arc<ServedKind>,
-    entries: HashMap<Arc<str>, Entry>,
-    /// For those that were only listed.
-    room: Arc<Semaphore>,
-}
-
-/// The room for an object that was listed, until it has its turn.
-pub(crate) type Room = OwnedSemaphorePermit;
-
-/// An object that waits for its turn.
-struct Ready {
-    kind: u64,
-    uid: Arc<str>,
-    since: Instant,
 }
 
 /// The queue, if it is still there.
@@ -519,82 +477,6 @@ impl Inner {
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing panics while holding the lock; and if it did, the state is still what it was.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    fn next_ready(&mut self) -> Option<Ready> {
-        self.live.pop_front().or_else(|| self.listed.pop_front().map(|(ready, _)| ready))
-    }
-
-    /// What a worker needs for the turn of an object; None if there is nothing to be done.
-    fn take(&mut self, ready: &Ready, log: &Log) -> Option<(Arc<ServedKind>, Box<ObjectMemory>, Turn)> {
-        let objects = self.kinds.get_mut(&ready.kind)?;
-        let entry = objects.entries.get_mut(&ready.uid)?;
-        if !matches!(entry.phase, Phase::Listed | Phase::Ready) {
-            // It had its turn already: it was queued twice, first as listed and then as changed.
-            return None;
-        }
-        if !self.gate.is_open() {
-            let indexed = !objects.kind.handlers.indexing.is_empty();
-            if let Some(turn) = entry.news.back_mut().filter(|_| indexed).and_then(News::turn_to_index) {
-                let memory = entry.memory.take()?;
-                entry.phase = Phase::Running;
-                return Some((Arc::clone(&objects.kind), memory, turn));
-            }
-            (entry.phase, entry.token) = (Phase::Gated, None);
-            self.gated.push_back(Ready { kind: ready.kind, uid: Arc::clone(&ready.uid), since: ready.since });
-            return None;
-        }
-        let turn = loop {
-            match entry.news.pop_front() {
-                None => match entry.take_held() {
-                    Some(body) => break Turn { body, event: None, outdated: false, only_index: false },
-                    None => {
-                        entry.phase = Phase::Idle;
-                        entry.rest();
-                        return None;
-                    }
-                },
-                Some(News { event, raw, outdated, .. }) => match Body::parse(raw.as_ref()) {
-                    Ok(body) => {
-                        // If a newer one waits behind it, then it is for the spies only, too.
-                        let outdated = outdated || entry.news.iter().any(|later| !later.outdated);
-                        break Turn { body, event: Some(event), outdated, only_index: false };
-                    }
-                    Err(error) => {
-                        log.emit(Level::Error, TARGET, format!("An object cannot be read, it is skipped: {error}"));
-                    }
-                },
-            }
-        };
-        if !turn.outdated {
-            entry.timer = None;
-            entry.held = None;
-            entry.nudged = false;
-        }
-        let mut memory = entry.memory.take()?;
-        entry.memo = Some(Arc::clone(memory.front.get_or_insert_default()));
-        entry.phase = Phase::Running;
-        Some((Arc::clone(&objects.kind), memory, turn))
-    }
-}
-
-impl State {
-    /// The indexes are complete: whoever has waited for that, waits for a worker now.
-    fn open(&mut self) {
-        for ready in std::mem::take(&mut self.gated) {
-            let objects = self.kinds.get_mut(&ready.kind);
-            let entry = objects.and_then(|objects| objects.entries.get_mut(&ready.uid));
-            let Some(entry) = entry.filter(|entry| entry.phase == Phase::Gated) else { continue };
-            if entry.news.front().is_some_and(|news| news.event == EventType::Listed) {
-                entry.phase = Phase::Listed;
-                self.listed.push_back((ready, None));
-            } else {
-                entry.phase = Phase::Ready;
-                self.live.push_back(ready);
-            }
-        }
     }
 }
 

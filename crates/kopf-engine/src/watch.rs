@@ -246,7 +246,8 @@ impl WatchStream {
         let path = self.path();
         let limit = self.settings.chunk_size.unwrap_or(PAGE_SIZE).to_string();
         let mut token: Option<String> = None;
-        let mut is_expired = false;
+        // Whether the version has expired so far, and whether that is all that was said since the last page.
+        let (mut is_expired, mut is_stuck) = (false, false);
         loop {
             let mut parameters: Vec<(&str, &str)> = vec![("limit", &limit)];
             push_filters(&mut parameters, filters);
@@ -261,12 +262,13 @@ impl WatchStream {
             let url = with_query(&path, &parameters);
             let body = match self.api.list_page(&url, tries).await {
                 Ok(body) => body,
-                Err(ApiError::Gone(refusal)) if token.is_some() && refusal.continue_token.is_some() => {
-                    (token, is_expired) = (refusal.continue_token, true);
+                Err(ApiError::Gone(refusal)) if token.is_some() && refusal.continue_token.is_some() && !is_stuck => {
+                    (token, is_expired, is_stuck) = (refusal.continue_token, true, true);
                     continue;
                 }
                 Err(error) => return Err(Ending::of(error)),
             };
+            is_stuck = false;
             let page = split_page(&body)
                 .map_err(|source| Ending::Failed(ApiError::Decoding { what: format!("GET {url}"), source }))?;
             drop(body);

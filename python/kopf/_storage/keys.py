@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +70,7 @@ class StorageKeyFormingConvention(CollisionEvadingConvention):
         return f'{self.prefix}/{self.make_safe_key(key)[:limit]}{suffix}'
 
     def make_suffix(self, key: str) -> str:
+        import hashlib  # it loads OpenSSL
         digest = hashlib.blake2b(key.encode('utf-8'), digest_size=4).digest()
         text = base64.b64encode(digest, altchars=b'-.').decode('ascii')
         return f'-{text}'.rstrip('=-.')

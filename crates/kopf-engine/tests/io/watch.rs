@@ -236,6 +236,26 @@ async fn listings_that_always_expire_are_repeated_with_pauses() {
     assert_eq!(running.health.listings(), 0);
 }
 
+/// A server that knows nothing but to go on from elsewhere, is not asked again and again.
+#[tokio::test(start_paused = true)]
+async fn listings_that_never_go_on_begin_anew() {
+    let mut lists = 0;
+    let mut running = run(move |seen| {
+        if seen.is_watch() {
+            return Answer::Stream(Vec::new());
+        }
+        lists += 1;
+        match (lists, seen.parameter("continue")) {
+            (1, None) => page("10", "t1", &["a"]),
+            (2, Some("t1")) => expired("t2"),
+            (3, Some("t2")) => expired("t3"),
+            (4, None) => page("20", "", &["a"]),
+            other => panic!("{other:?}"),
+        }
+    });
+    assert_eq!(running.next(5).await, ["list", "=a@1", "list", "=a@1", "done"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn silence_ends_a_watch_but_events_keep_it_alive() {
     let mut watches = 0;

@@ -121,11 +121,11 @@ async fn a_burst_of_timers_is_paced() {
     running.finish().await.unwrap();
 }
 
-/// Listed objects wait for their turns as bytes, of which only so many are held: those of 15 of these objects.
-const LARGE: usize = 1024 * 1024;
+/// Listed objects wait for their turns as bytes, of which only so many are held: those of three of these objects.
+const LARGE: usize = 512 * 1024;
 
 fn large_objects(cluster: &crate::cluster::Cluster) {
-    for number in 0..18 {
+    for number in 0..6 {
         cluster.create(&format!("listed-{number:02}"), json!({"field": "x".repeat(LARGE)}));
     }
 }
@@ -139,14 +139,14 @@ async fn listed_objects_wait_for_room() {
     let running = start(script, large_objects);
     running.wait_for_calls(1).await;
     running.cluster.create("live", json!({"field": 1}));
-    for calls in 2..=19 {
+    for calls in 2..=7 {
         running.pass(1).await;
         hold.release(1);
         running.wait_for_calls(calls).await;
     }
     let calls = running.script.calls();
     let live = calls.iter().position(|call| call == "create_fn(live)");
-    // One is being handled, 15 wait for it, and two have no room: they must come in before the live one does.
+    // One is being handled, three wait for it, and two have no room: they must come in before the live one does.
     assert_eq!(live, Some(1 + 2), "{calls:?}");
     hold.release(1);
     running.finish().await.unwrap();
@@ -158,8 +158,8 @@ async fn handlers_that_wait_for_indexes_need_no_room() {
     let script =
         Script::new(&[json!({"id": "index_fn", "kind": "indexing"}), json!({"id": "create_fn", "reason": "create"})]);
     let running = start(script, large_objects);
-    running.wait_for_calls(18 + 18).await;
+    running.wait_for_calls(6 + 6).await;
     let calls = running.script.calls();
-    assert!(calls[..18].iter().all(|call| call.starts_with("index_fn")), "{calls:?}");
+    assert!(calls[..6].iter().all(|call| call.starts_with("index_fn")), "{calls:?}");
     running.finish().await.unwrap();
 }

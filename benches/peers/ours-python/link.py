@@ -1,0 +1,7 @@
+"""Makes the sources of the package known to the interpreter that runs this, as an editable installation does."""
+
+import pathlib
+import sys
+import sysconfig
+
+pathlib.Path(sysconfig.get_path('purelib'), 'kopf.pth').write_text(f'{sys.argv[1]}\n')
