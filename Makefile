@@ -7,9 +7,9 @@ BIN := $(VENV)/bin
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kopf
 
 # What the native module is made of.
-RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name executed.txt) Cargo.toml Cargo.lock rust-toolchain.toml
 
-.PHONY: help build demo test test-rust test-python test-operators test-free-threaded test-real controlplane conformance bench bench-quick bench-budgets lint lint-rust lint-python invariants format clean
+.PHONY: help build demo test test-rust test-python test-operators test-free-threaded test-real controlplane conformance bench bench-quick bench-budgets layout lint lint-rust lint-python invariants format clean
 
 help:
 	@echo 'make build         .venv with the package in release mode: .venv/bin/kopf, .venv/bin/python'
@@ -21,6 +21,7 @@ help:
 	@echo 'make bench         operator frameworks side by side on a real control plane; needs an idle machine'
 	@echo 'make bench-quick   the same with small numbers: to see that all works'
 	@echo 'make bench-budgets the steps of an operator in instructions, against benches/budgets.toml; needs valgrind'
+	@echo 'make layout        which code of the native module is to be side by side; needs valgrind'
 	@echo 'make controlplane  etcd, kube-apiserver & co into $(CACHE)/controlplane/bin'
 	@echo 'make lint          formats, lints, types, and the invariants of ARCHITECTURE.md'
 	@echo 'make format        reformats the sources'
@@ -92,6 +93,10 @@ bench-quick: build controlplane
 bench-budgets: build
 	cargo build --release --quiet --locked --package kopf-bench-instructions
 	$(BIN)/python -m benches.budgets
+
+# After larger changes of the engine; nothing breaks if it is forgotten.
+layout: build
+	$(BIN)/python scripts/make_layout.py
 
 lint: lint-rust lint-python invariants
 

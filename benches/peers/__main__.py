@@ -39,6 +39,8 @@ QUICK = Scale(
     idle_seconds=4.0,
     startups=1,
     settle_seconds=1.5,
+    timer_seconds=3.0,
+    timer_rounds=1,
 )
 
 
@@ -53,7 +55,7 @@ def main() -> None:
     configuration = Configuration.load(args.operators)
     operators = chosen(configuration, args.only)
     scale = QUICK if args.quick else Scale()
-    given = {name: getattr(args, name) for name in ('n', 'burst_n', 'idle_n')}
+    given = {name: getattr(args, name) for name in ('n', 'burst_n', 'idle_n', 'timeout_seconds')}
     scale = dataclasses.replace(
         scale, **{name: value for name, value in given.items() if value is not None}
     )
@@ -160,11 +162,18 @@ def arguments() -> argparse.Namespace:
         '--phases',
         type=names,
         default=list(PHASES),
-        help=f'some of {",".join(PHASES)}; update, delete, latency need storm; restart needs idle',
+        help=f'some of {",".join(PHASES)}; '
+        'update, delete, latency need storm; restart, timers need idle',
     )
     parser.add_argument('--n', type=int, help='objects in storm, update, delete')
     parser.add_argument('--burst-n', type=int, help='objects in the burst')
     parser.add_argument('--idle-n', type=int, help='objects in idle and restart')
+    parser.add_argument(
+        '--timeout',
+        type=int,
+        dest='timeout_seconds',
+        help='seconds until all objects of a phase must be ready',
+    )
     parser.add_argument('--rounds', type=int)
     parser.add_argument('--quick', action='store_true', help='small numbers, one round')
     parser.add_argument('--out', type=pathlib.Path, default=PROJECT / 'benches' / 'results' / 'new')

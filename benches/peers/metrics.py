@@ -86,6 +86,12 @@ def failures(phase: str) -> Callable[[Figures], float | None]:
     return read
 
 
+def cpu_of_calls(figures: Figures) -> float | None:
+    """Of those while it was measured: the same number for all operators, within some per cent."""
+    timers = figures.get('timers')
+    return timers['cpu_s'] / (timers['n'] * timers['rounds']) * 1000 if timers else None
+
+
 METRICS = {
     metric.title: metric
     for metric in (
@@ -122,5 +128,7 @@ METRICS = {
         Metric('restart: CPU', 's', figure('restart.cpu_s'), '.2f'),
         Metric('restart: RSS', 'MiB', figure('restart.rss_mib'), '.1f'),
         Metric('restart: peak RSS', 'MiB', figure('restart.peak_rss_mib'), '.1f'),
+        Metric('timers: CPU of 1,000 calls', 's', cpu_of_calls, '.3f'),
+        Metric('timers: RSS', 'MiB', figure('timers.rss_mib'), '.1f'),
     )
 }

@@ -32,7 +32,7 @@ GROUPS = (
     ('startup',),
     ('storm', 'update', 'delete', 'latency'),
     ('burst',),
-    ('idle', 'restart'),
+    ('idle', 'restart', 'timers'),
 )
 PHASES = tuple(phase for group in GROUPS for phase in group)
 
@@ -53,6 +53,9 @@ class Scale:
     startups: int = 3
     settle_seconds: float = 6.0
     timeout_seconds: int = 240
+    #: The timers of each object, and how often all of them are called while it is measured.
+    timer_seconds: float = 10.0
+    timer_rounds: int = 3
 
 
 class Bench:
@@ -194,8 +197,31 @@ class Bench:
                     self._measured(entry, operator, 0.0, restart),
                 ):
                     time.sleep(self._scale.settle_seconds)
+            if 'timers' in phases:
+                self._calm()
+                into['timers'] = {'n': n, **self._measure_timers(entry, namespace, n)}
 
     # ------------------------------------------------------------------ parts of phases
+
+    def _measure_timers(self, entry: OperatorEntry, namespace: str, n: int) -> Figures:
+        """A timer for each object, which does nothing; all are handled already."""
+        interval, rounds = self._scale.timer_seconds, self._scale.timer_rounds
+        env = {**entry.env, 'BENCH_TIMERS': f'{interval:g}'}
+        timed = dataclasses.replace(entry, env=env)
+        log = self._workdir / f'{entry.name}.log'
+        seen = log.stat().st_size
+        with self._running(timed, namespace) as operator:
+            time.sleep(interval)  # the start, and the first calls
+            before = operator.cpu()
+            time.sleep(interval * rounds)
+            operator.check()
+            figures: Figures = {'cpu_s': operator.cpu() - before, 'rss_mib': operator.rss()}
+        # They tell every thousandth call.
+        ticks = re.findall(r'^ticks: (\d+)$', log.read_text()[seen:], re.MULTILINE)
+        figures |= {'rounds': rounds, 'calls': max(map(int, ticks), default=0)}
+        if figures['calls'] < n * rounds:
+            raise RuntimeError(f'timers: {figures["calls"]} calls for {n} objects')
+        return figures
 
     def _storm(
         self,

@@ -3,7 +3,11 @@
 The same job as the other peers: add a finalizer on first sight, write
 ``status.message`` and ``status.observedGeneration`` for every new generation
 of the spec, remove the finalizer on deletion. Nothing else is posted.
+
+With ``BENCH_TIMERS``, each object also has a timer that does nothing, every so many seconds.
 """
+
+import os
 
 import kopf
 
@@ -25,3 +29,14 @@ async def apply(spec, meta, patch, **_):
 @kopf.on.delete('bench.dev', 'v1', 'widgets')
 async def cleanup(**_):
     pass
+
+
+if 'BENCH_TIMERS' in os.environ:
+    ticks = 0
+
+    @kopf.timer('bench.dev', 'v1', 'widgets', interval=float(os.environ['BENCH_TIMERS']))
+    async def tick(**_):
+        global ticks
+        ticks += 1
+        if ticks % 1000 == 0:
+            print(f'ticks: {ticks}', flush=True)

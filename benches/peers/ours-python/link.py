@@ -1,4 +1,4 @@
-"""Makes the sources of the package known to the interpreter that runs this, as an editable installation does."""
+"""Makes the sources of the package known to this interpreter, as an editable installation does."""
 
 import pathlib
 import sys

@@ -45,9 +45,9 @@ const REST_AFTER_A_CRASH: Duration = Duration::from_secs(60);
 /// Workers that wait for a busy handler while others have their seats; each of them holds one object.
 const WAITING_AT_MOST: usize = 1024;
 
-/// Of each kind, objects that were listed and wait for their turns, in bytes: some thousand usual ones. Without a limit,
+/// Of each kind, objects that were listed and wait for their turns, in bytes: some hundred usual ones. Without a limit,
 /// they would be in memory all at once; with too small a limit, live changes would wait for most of them to be handled.
-const LISTED_BYTES_AT_MOST: u32 = 2 * 1024 * 1024;
+const LISTED_BYTES_AT_MOST: u32 = 1024 * 1024;
 
 /// The longest wait for anything; then the object is looked at again.
 pub(crate) const A_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);

@@ -2,10 +2,14 @@
 //!
 //! The same job as the other peers: add a finalizer on first sight, write `status.message` and
 //! `status.observedGeneration` for every new generation of the spec, remove the finalizer on deletion.
+//!
+//! With `BENCH_TIMERS`, each object also has a timer that does nothing, every so many seconds.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use kopf::{Meta, Operator, Patch, Spec, create_of, delete_of, update_of};
+use kopf::{Meta, Operator, Patch, Spec, create_of, delete_of, timer_of, update_of};
 use kube::CustomResource;
 use mimalloc::MiMalloc;
 use schemars::JsonSchema;
@@ -38,14 +42,27 @@ async fn apply(spec: Spec<WidgetSpec>, meta: Meta, patch: Patch) -> kopf::Result
 
 async fn cleanup() {}
 
+static TICKS: AtomicU64 = AtomicU64::new(0);
+
+async fn tick() {
+    let ticks = TICKS.fetch_add(1, Ordering::Relaxed) + 1;
+    if ticks.is_multiple_of(1000) {
+        println!("ticks: {ticks}");
+    }
+}
+
 fn main() -> kopf::ExitCode {
-    Operator::new()
+    let operator = Operator::new()
         .settings(|settings| {
             settings.posting.enabled = false;
             settings.persistence.finalizer = "bench.dev/kopf".to_owned();
         })
         .on(create_of::<Widget>(), apply)
         .on(update_of::<Widget>(), apply)
-        .on(delete_of::<Widget>(), cleanup)
-        .main()
+        .on(delete_of::<Widget>(), cleanup);
+    let interval = std::env::var("BENCH_TIMERS").ok().and_then(|text| text.parse().ok());
+    match interval.map(Duration::from_secs_f64) {
+        Some(interval) => operator.on(timer_of::<Widget>().every(interval), tick).main(),
+        None => operator.main(),
+    }
 }

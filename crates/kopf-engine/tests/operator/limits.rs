@@ -122,7 +122,7 @@ async fn a_burst_of_timers_is_paced() {
 }
 
 /// Listed objects wait for their turns as bytes, of which only so many are held: those of three of these objects.
-const LARGE: usize = 512 * 1024;
+const LARGE: usize = 256 * 1024;
 
 fn large_objects(cluster: &crate::cluster::Cluster) {
     for number in 0..6 {
