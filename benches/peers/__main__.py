@@ -32,14 +32,14 @@ from .phases import GROUPS, PHASES, Bench, ControlPlane, Scale
 from .report import full_report, put_into
 
 QUICK = Scale(
-    n=300,
-    burst_n=1000,
-    idle_n=1000,
-    latency_seconds=4.0,
-    idle_seconds=4.0,
+    n=150,
+    burst_n=300,
+    idle_n=300,
+    latency_seconds=3.0,
+    idle_seconds=2.0,
     startups=1,
-    settle_seconds=1.5,
-    timer_seconds=3.0,
+    settle_seconds=1.0,
+    timer_seconds=2.0,
     timer_rounds=1,
 )
 

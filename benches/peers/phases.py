@@ -84,9 +84,10 @@ class Bench:
         # The API server sizes its watch buffers by the recent traffic of the resource. With those
         # of a fresh resource (10 events), it closes the watches on every burst. So, no cold starts.
         namespace = self._namespace('warmup')
-        self._load(namespace, 'create', n=2000)
+        n = self._scale.n
+        self._load(namespace, 'create', n=n)
         for size in range(2, 6):
-            self._load(namespace, 'patch', n=2000, size=size)
+            self._load(namespace, 'patch', n=n, size=size)
         self._load(namespace, 'purge')
 
     def run(self, operator: OperatorEntry, phases: set[str]) -> Figures:
@@ -216,7 +217,7 @@ class Bench:
             time.sleep(interval * rounds)
             operator.check()
             figures: Figures = {'cpu_s': operator.cpu() - before, 'rss_mib': operator.rss()}
-        # They tell every thousandth call.
+        # They tell every hundredth call.
         ticks = re.findall(r'^ticks: (\d+)$', log.read_text()[seen:], re.MULTILINE)
         figures |= {'rounds': rounds, 'calls': max(map(int, ticks), default=0)}
         if figures['calls'] < n * rounds:

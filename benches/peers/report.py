@@ -20,6 +20,8 @@ SHORT = (
     'idle: RSS',
     'restart: CPU',
     'restart: RSS',
+    'timers: CPU of 1,000 calls',
+    'timers: RSS',
 )
 SHORT_BEGIN, SHORT_END = '<!-- bench: begin -->', '<!-- bench: end -->'
 

@@ -18,8 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     let names = fs::read_to_string(EXECUTED)?;
-    let lines: String =
-        names.lines().map(|name| format!("    *(.text.{name} .text.unlikely.{name})\n")).collect();
+    let lines: String = names.lines().map(|name| format!("    *(.text.{name} .text.unlikely.{name})\n")).collect();
     let script = format!("SECTIONS\n{{\n  .text :\n  {{\n{lines}    *(.text .text.*)\n  }}\n}}\nINSERT AFTER .init;\n");
     let path = PathBuf::from(env::var("OUT_DIR")?).join("layout.ld");
     fs::write(&path, script)?;

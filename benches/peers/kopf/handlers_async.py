@@ -38,5 +38,5 @@ if 'BENCH_TIMERS' in os.environ:
     async def tick(**_):
         global ticks
         ticks += 1
-        if ticks % 1000 == 0:
+        if ticks % 100 == 0:
             print(f'ticks: {ticks}', flush=True)

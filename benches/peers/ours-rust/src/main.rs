@@ -46,7 +46,7 @@ static TICKS: AtomicU64 = AtomicU64::new(0);
 
 async fn tick() {
     let ticks = TICKS.fetch_add(1, Ordering::Relaxed) + 1;
-    if ticks.is_multiple_of(1000) {
+    if ticks.is_multiple_of(100) {
         println!("ticks: {ticks}");
     }
 }
