@@ -13,8 +13,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={EXECUTED}");
     println!("cargo::rerun-if-changed=build.rs");
     let is = |name: &str, expected: &str| env::var(name).is_ok_and(|value| value == expected);
-    // Other linkers have other scripts, and builds for developers are not worth the time.
-    if !is("CARGO_CFG_TARGET_OS", "linux") || !is("CARGO_CFG_TARGET_ENV", "gnu") || !is("PROFILE", "release") {
+    // There, the toolchain brings its own linker, for which the script is; and builds for developers are not worth the time.
+    let is_known = is("CARGO_CFG_TARGET_OS", "linux")
+        && is("CARGO_CFG_TARGET_ENV", "gnu")
+        && is("CARGO_CFG_TARGET_ARCH", "x86_64");
+    if !is_known || !is("PROFILE", "release") {
         return Ok(());
     }
     let names = fs::read_to_string(EXECUTED)?;
