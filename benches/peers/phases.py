@@ -218,7 +218,7 @@ class Bench:
             operator.check()
             figures: Figures = {'cpu_s': operator.cpu() - before, 'rss_mib': operator.rss()}
         # They tell every hundredth call.
-        ticks = re.findall(r'^ticks: (\d+)$', log.read_text()[seen:], re.MULTILINE)
+        ticks = re.findall(rb'^ticks: (\d+)$', log.read_bytes()[seen:], re.MULTILINE)
         figures |= {'rounds': rounds, 'calls': max(map(int, ticks), default=0)}
         if figures['calls'] < n * rounds:
             raise RuntimeError(f'timers: {figures["calls"]} calls for {n} objects')

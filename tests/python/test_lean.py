@@ -47,7 +47,7 @@ assert '_ssl' in sys.modules
 """)
 
 
-def test_connections_with_tls(tmp_path: pathlib.Path) -> None:
+def test_connections_with_tls() -> None:
     run("""
 import ssl
 
