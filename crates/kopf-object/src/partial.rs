@@ -97,9 +97,12 @@ impl Selection for Patched<'_> {
     }
 }
 
+/// Objects and their metadata have about as many, so that they need not grow step by step.
+const USUAL_MEMBERS: usize = 7;
+
 /// The chosen members of an object, parsed.
 fn read_part(members: &mut Members<'_>, selection: &impl Selection) -> Result<Map<String, Value>, Odd> {
-    let mut object = Map::new();
+    let mut object = Map::with_capacity(USUAL_MEMBERS);
     while let Some(name) = members.next_name() {
         let name = name?;
         let value = match selection.choose(name) {
