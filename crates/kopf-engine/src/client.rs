@@ -5,6 +5,7 @@
 
 mod answer;
 mod counters;
+mod slots;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +13,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, Method, Request, StatusCode};
-use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde::de::DeserializeOwned;
-use tokio::sync::Semaphore;
 
 use crate::clock::{Clock, seconds};
-use crate::credentials::{Session, Vault};
+use crate::credentials::{Answer, Session, Vault};
 use crate::log::Log;
 use crate::pacing::Pacing;
 use crate::settings::NetworkingSettings;
@@ -26,6 +25,7 @@ use crate::settings::NetworkingSettings;
 pub use answer::{ApiError, Refusal};
 use answer::{Safety, Verdict, verdict};
 pub use counters::{RequestCounters, RequestOutcome, Verb};
+use slots::Slots;
 
 const TARGET: &str = "kopf.engine.client";
 const AGENT: &str = concat!("kopf/", env!("CARGO_PKG_VERSION"));
@@ -64,8 +64,8 @@ struct Inner {
     request_timeout: Duration,
     error_backoffs: Vec<f64>,
     enforce_retry_after: bool,
-    slots: Semaphore,
-    list_slots: Semaphore,
+    slots: Slots,
+    list_slots: Slots,
     counters: RequestCounters,
 }
 
@@ -90,8 +90,8 @@ impl Api {
                 request_timeout: settings.request_timeout.map_or(LONGEST_REQUEST, seconds),
                 error_backoffs: settings.error_backoffs.clone(),
                 enforce_retry_after: settings.enforce_retry_after,
-                slots: Semaphore::new(REQUESTS_IN_FLIGHT),
-                list_slots: Semaphore::new(LISTS_IN_FLIGHT),
+                slots: Slots::new(REQUESTS_IN_FLIGHT),
+                list_slots: Slots::new(LISTS_IN_FLIGHT),
                 counters: RequestCounters::default(),
             }),
             pacing: Pacing::default(),
@@ -169,7 +169,7 @@ impl Api {
         let limit = connect_timeout.unwrap_or(self.inner.request_timeout);
         loop {
             let session = self.inner.vault.client().await;
-            let sending = session.client.send(call.to_request()?);
+            let sending = session.connection.send(call.to_request()?);
             let response = match self.inner.clock.timeout(limit, sending).await {
                 Err(_) => Err(self.count_silence(&call, ApiError::Timeout { what: call.what(), limit })),
                 Ok(Err(source)) => Err(self.count_silence(&call, ApiError::connection(call.what_at(&session), source))),
@@ -188,7 +188,7 @@ impl Api {
             }
             let retry_after = retry_after(response.headers());
             let reading = self.inner.clock.timeout(limit, response.into_body().collect()).await;
-            let body = reading.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes).unwrap_or_default();
+            let body = reading.ok().and_then(Result::ok).unwrap_or_default();
             return Err(ApiError::refused(call.what(), status, &body, retry_after));
         }
     }
@@ -198,7 +198,7 @@ impl Api {
         let call = Call::read(Verb::Get, "/version", JSON);
         let asking = async {
             let session = self.inner.vault.client().await;
-            let response = session.client.send(call.to_request().ok()?).await.ok()?;
+            let response = session.connection.send(call.to_request().ok()?).await.ok()?;
             Some(response.status())
         };
         let answer = self.inner.clock.timeout(limit, asking).await.ok().flatten();
@@ -208,7 +208,12 @@ impl Api {
 
     /// The namespace for what belongs to no namespace, by the current credentials.
     pub async fn default_namespace(&self) -> String {
-        self.inner.vault.client().await.client.default_namespace().to_owned()
+        self.inner.vault.client().await.connection.client().default_namespace().to_owned()
+    }
+
+    /// Waits as long as many requests wait: then more work would only mean more to be kept in memory.
+    pub(crate) async fn relieved(&self) {
+        self.inner.slots.relieved().await;
     }
 
     /// How many requests were made, by verb and outcome.
@@ -260,17 +265,18 @@ impl Api {
         loop {
             let session = self.inner.vault.client().await;
             let request = call.to_request()?;
-            // The semaphore is never closed, so that an error cannot happen; it would only unbound us.
             let slots = if call.verb == Verb::List { &self.inner.list_slots } else { &self.inner.slots };
-            let slot = slots.acquire().await.ok();
+            let slot = slots.take().await;
             let open = self.pacing.open_request();
             let exchange = async {
-                let response = session.client.send(request).await?;
+                let response = session.connection.send(request).await?;
                 let (parts, body) = response.into_parts();
-                let body = body.collect().await?.to_bytes();
+                let body = body.collect().await?;
                 Ok((parts.status, parts.headers, body))
             };
             let answer = self.inner.clock.timeout(limit, exchange).await;
+            // The connection goes back to the pool by a task of its own; the next request would make another one before that.
+            tokio::task::yield_now().await;
             drop((open, slot));
             let (status, headers, body) = match answer {
                 Err(_) => Err(self.count_silence(call, ApiError::Timeout { what: call.what(), limit })),
@@ -344,22 +350,15 @@ impl<'a> Call<'a> {
 
 /// The bytes of a watch, as they come.
 pub struct ByteStream {
-    body: Body,
+    body: Answer,
     what: String,
 }
 
 impl ByteStream {
     /// The next bytes; None at the end.
     pub async fn next(&mut self) -> Option<Result<Bytes, ApiError>> {
-        loop {
-            let frame = match self.body.frame().await? {
-                Ok(frame) => frame,
-                Err(source) => return Some(Err(ApiError::broken(self.what.clone(), source))),
-            };
-            if let Ok(data) = frame.into_data() {
-                return Some(Ok(data));
-            }
-        }
+        let next = self.body.next().await?;
+        Some(next.map_err(|source| ApiError::broken(self.what.clone(), source)))
     }
 }
 

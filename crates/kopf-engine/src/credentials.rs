@@ -3,6 +3,7 @@
 //! A front's login activity answers with [`ConnectionInfo`]s; the [`Vault`] keeps the clients made
 //! of them, and every request of the engine takes its client from there.
 
+mod connection;
 mod token_file;
 mod vault;
 
@@ -15,7 +16,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use http::header::{AUTHORIZATION, HeaderValue};
 use jiff::Timestamp;
-use kube::client::ClientBuilder;
 use kube::config::{
     AuthInfo, Cluster, Context, InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedAuthInfo,
     NamedCluster, NamedContext,
@@ -23,6 +23,8 @@ use kube::config::{
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
+pub(crate) use connection::Answer;
+pub use connection::Connection;
 use token_file::TokenFile;
 pub use vault::{Login, LoginError, Session, Vault};
 
@@ -142,25 +144,25 @@ impl ConnectionInfo {
         Ok(config)
     }
 
-    /// The client itself. It may run a plugin, so that it is made outside of the async threads.
-    pub async fn to_client(
+    /// The way to the server, and its address. It may run a plugin, so that it is made outside of the async threads.
+    pub async fn connect(
         &self,
         connect_timeout: Option<Duration>,
         clock: &Clock,
-    ) -> Result<(kube::Client, Arc<str>), CredentialsError> {
+    ) -> Result<(Connection, Arc<str>), CredentialsError> {
         let expiration = self.expires_at()?;
         let mut config = self.to_config(connect_timeout).await?;
         let token_file = config.auth_info.token_file.take().filter(|_| config.auth_info.token.is_none());
         let token_file = token_file.map(|path| TokenFile::open(path, clock.clone())).transpose()?;
         let address: Arc<str> = config.cluster_url.to_string().trim_end_matches('/').into();
         let server = address.to_string();
-        let made = tokio::task::spawn_blocking(move || make_client(config, token_file));
-        let client = made
+        let made = tokio::task::spawn_blocking(move || Connection::make(config, token_file));
+        let connection = made
             .await
             .map_err(|_| CredentialsError::Interrupted)?
             .map_err(|source| CredentialsError::Client { server, source: Box::new(source) })?;
-        let valid_until = expiration.or(*client.valid_until());
-        Ok((client.with_valid_until(valid_until), address))
+        let valid_until = expiration.or(*connection.client().valid_until());
+        Ok((connection.with_valid_until(valid_until), address))
     }
 
     /// The same facts in the words of a kubeconfig, so that kube's own loader reads them.
@@ -227,14 +229,6 @@ impl ConnectionInfo {
         header.set_sensitive(true);
         Ok(Some(header))
     }
-}
-
-fn make_client(config: kube::Config, token_file: Option<TokenFile>) -> Result<kube::Client, kube::Error> {
-    let builder = ClientBuilder::try_from(config)?;
-    let Some(token_file) = token_file else { return Ok(builder.build()) };
-    let token_file = Arc::new(token_file);
-    let sign = move |request: http::Request<kube::client::Body>| token_file.sign(request);
-    Ok(builder.with_layer(&tower::util::MapRequestLayer::new(sign)).build())
 }
 
 /// Shows where and as whom, but no secret.
@@ -341,7 +335,7 @@ mod tests {
         ];
         for (json, expected) in cases {
             let clock = Clock::simulated(Timestamp::UNIX_EPOCH, 1);
-            let error = info(json).to_client(None, &clock).await.err().expect("an error").to_string();
+            let error = info(json).connect(None, &clock).await.err().expect("an error").to_string();
             assert!(error.starts_with(expected), "{json}: {error}");
         }
     }

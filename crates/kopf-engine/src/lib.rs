@@ -41,7 +41,7 @@ pub use admission::{
 pub use background::LiveBody;
 pub use client::{Api, ApiError, PatchKind, Refusal};
 pub use clock::{Clock, TimeShift, seconds};
-pub use credentials::{ConnectionInfo, CredentialsError, Login, LoginError, Session, Vault};
+pub use credentials::{Connection, ConnectionInfo, CredentialsError, Login, LoginError, Session, Vault};
 pub use discovery::{Discovery, Insight, Judge, NamespacePattern, NoJudge, Wanted};
 pub use invoke::{
     ActivityCall, BackgroundCall, CallReply, Children, ChildrenReply, ChildrenRequest, Configuration, CycleContext,

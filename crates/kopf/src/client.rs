@@ -50,12 +50,12 @@ impl<S: Sync, C: AnyCall> FromCall<S, C> for Client {
             return Err(Error::permanent(format!("handler '{id}' cannot have a client: there was no login yet")));
         };
         match vault.current() {
-            Some(session) => Ok(session.client),
+            Some(session) => Ok(session.connection.client().clone()),
             // Nobody logs in any more when the operator is cleaning up.
             None if call.invocation().handler.activity.is_some() => {
                 Err(Error::temporary("the credentials have expired, and there are no new ones"))
             }
-            None => Ok(vault.client().await.client),
+            None => Ok(vault.client().await.connection.client().clone()),
         }
     }
 }

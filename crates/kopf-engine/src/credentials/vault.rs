@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use super::{ConnectionInfo, CredentialsError};
+use super::{Connection, ConnectionInfo, CredentialsError};
 use crate::clock::Clock;
 use crate::log::Log;
 
@@ -44,7 +44,7 @@ pub enum LoginError {
 /// A client to make requests with, and the number to report its refusal with.
 #[derive(Clone)]
 pub struct Session {
-    pub client: kube::Client,
+    pub connection: Arc<Connection>,
     pub generation: u64,
     /// The address of the API, for messages; None for clients that were made elsewhere.
     pub server: Option<Arc<str>>,
@@ -98,7 +98,7 @@ impl Vault {
         let fixed = client.is_some();
         let entries = client
             .map(|client| Entry {
-                session: Session { client, generation: 1, server: None },
+                session: Session { connection: Arc::new(client.into()), generation: 1, server: None },
                 priority: 0,
                 expiration: None,
             })
@@ -118,6 +118,9 @@ impl Vault {
 
     /// The best client there is; waits until there is one.
     pub async fn client(&self) -> Session {
+        if let Some(session) = self.current() {
+            return session;
+        }
         let mut changes = self.inner.changes.subscribe();
         loop {
             changes.borrow_and_update();
@@ -198,8 +201,8 @@ impl Vault {
         let mut last_error = None;
         let mut made = Vec::new();
         for info in infos {
-            match info.to_client(self.inner.connect_timeout, &self.inner.clock).await {
-                Ok((client, server)) => made.push((info.priority, client, Some(server))),
+            match info.connect(self.inner.connect_timeout, &self.inner.clock).await {
+                Ok((connection, server)) => made.push((info.priority, connection, Some(server))),
                 Err(error) => {
                     self.inner.log.warn(TARGET, format!("Some credentials cannot be used: {error}."));
                     last_error = Some(error);
@@ -215,16 +218,16 @@ impl Vault {
 
     /// Puts clients into use, instead of all that were there.
     pub fn populate(&self, clients: Vec<(i64, kube::Client)>) {
-        self.replace(clients.into_iter().map(|(priority, client)| (priority, client, None)).collect());
+        self.replace(clients.into_iter().map(|(priority, client)| (priority, client.into(), None)).collect());
     }
 
-    fn replace(&self, clients: Vec<(i64, kube::Client, Option<Arc<str>>)>) {
+    fn replace(&self, connections: Vec<(i64, Connection, Option<Arc<str>>)>) {
         let mut state = self.state();
         state.entries.clear();
-        for (priority, client, server) in clients {
+        for (priority, connection, server) in connections {
             state.last_generation += 1;
-            let expiration = *client.valid_until();
-            let session = Session { client, generation: state.last_generation, server };
+            let expiration = *connection.client().valid_until();
+            let session = Session { connection: Arc::new(connection), generation: state.last_generation, server };
             state.entries.push(Entry { session, priority, expiration });
         }
         // The sort is stable: among equals, the order of the login handlers decides.
@@ -348,7 +351,7 @@ mod tests {
         let mut seen = Vec::new();
         for _ in 0..3 {
             let session = vault.client().await;
-            seen.push(session.client.default_namespace().to_owned());
+            seen.push(session.connection.client().default_namespace().to_owned());
             assert!(vault.invalidate(session.generation));
             // A late report about the same credentials takes nothing away from the next ones.
             assert!(vault.invalidate(session.generation));
@@ -361,7 +364,7 @@ mod tests {
         let (vault, script) = (vault(), script(&[0, 1, 2], None));
         let start = vault.inner.clock.instant();
         serve(&vault, &script);
-        assert_eq!(vault.client().await.client.default_namespace(), "call3-priority5");
+        assert_eq!(vault.client().await.connection.client().default_namespace(), "call3-priority5");
         assert_eq!(start.elapsed().as_secs(), 1 + 2 + 4);
     }
 
@@ -369,9 +372,9 @@ mod tests {
     async fn expired_credentials_are_replaced() {
         let (vault, script) = (vault(), script(&[], Some("1970-01-01T00:10:00Z")));
         serve(&vault, &script);
-        assert_eq!(vault.client().await.client.default_namespace(), "call0-priority5");
+        assert_eq!(vault.client().await.connection.client().default_namespace(), "call0-priority5");
         vault.inner.clock.sleep(Duration::from_secs(601)).await;
-        assert_eq!(vault.client().await.client.default_namespace(), "call1-priority5");
+        assert_eq!(vault.client().await.connection.client().default_namespace(), "call1-priority5");
     }
 
     #[test]

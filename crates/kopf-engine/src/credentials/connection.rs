@@ -1,0 +1,139 @@
+//! The way of requests to the server.
+//!
+//! Usually it is as short as it can be: the address and the signature are put on a request, and it goes to a connection of
+//! the pool. Proxies and plugins are left to kube's own client, whose stack has a queue and a task between a
+//! request and its connection, and traces what nobody listens to.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::BodyExt as _;
+use hyper::body::{Frame, Incoming};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::Builder;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::client::{Body, ClientBuilder, ConfigExt as _};
+use tower::util::{BoxCloneSyncService, MapRequestLayer};
+use tower::{BoxError, ServiceBuilder, ServiceExt as _};
+
+use super::token_file::TokenFile;
+
+/// Of each connection, what is read in one go. By default it grows to half a megabyte where lists are read, and stays so.
+const READ_AT_ONCE: usize = 64 * 1024;
+
+/// Connections that are kept for later requests: as many as there are requests in flight. The pool makes some more, when a
+/// request comes right before the connection of another one is free.
+const IDLE_AT_MOST: usize = 12;
+
+/// The shortest way to the server.
+type Direct = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
+
+/// A way to the server for as long as the credentials last.
+pub struct Connection {
+    client: kube::Client,
+    direct: Option<Direct>,
+}
+
+impl Connection {
+    /// Runs the plugins, if the configuration names any.
+    pub(super) fn make(config: kube::Config, token_file: Option<TokenFile>) -> Result<Self, kube::Error> {
+        let token_file = token_file.map(Arc::new);
+        let sign = move |request: Request<Body>| match &token_file {
+            Some(token_file) => token_file.sign(request),
+            None => request,
+        };
+        let is_plain =
+            config.proxy_url.is_none() && config.auth_info.exec.is_none() && config.auth_info.auth_provider.is_none();
+        if !is_plain {
+            let client = ClientBuilder::try_from(config)?.with_layer(&MapRequestLayer::new(sign)).build();
+            return Ok(Self { client, direct: None });
+        }
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(connector)?);
+        connector.set_connect_timeout(config.connect_timeout);
+        connector.set_read_timeout(config.read_timeout);
+        connector.set_write_timeout(config.write_timeout);
+        connector.set_reset_reader_on_write(config.reset_reader_on_write);
+        let pool = Builder::new(TokioExecutor::new())
+            .http1_max_buf_size(READ_AT_ONCE)
+            .pool_max_idle_per_host(IDLE_AT_MOST)
+            .build(connector);
+        let service = ServiceBuilder::new()
+            .layer(MapRequestLayer::new(sign))
+            .layer(config.base_uri_layer())
+            .option_layer(config.auth_layer()?)
+            .layer(config.extra_headers_layer()?)
+            .map_err(BoxError::from)
+            .service(pool);
+        let direct = Direct::new(service);
+        let client = kube::Client::new(direct.clone(), config.default_namespace);
+        Ok(Self { client, direct: Some(direct) })
+    }
+
+    pub(super) fn with_valid_until(self, valid_until: Option<jiff::Timestamp>) -> Self {
+        Self { client: self.client.with_valid_until(valid_until), ..self }
+    }
+
+    /// The client for others, with the same connections.
+    pub fn client(&self) -> &kube::Client {
+        &self.client
+    }
+
+    /// Sends a request, whose path is that of the API, and waits for the head of the answer.
+    pub(crate) async fn send(&self, request: Request<Body>) -> Result<Response<Answer>, kube::Error> {
+        let Some(direct) = &self.direct else {
+            return Ok(self.client.send(request).await?.map(Answer::Wrapped));
+        };
+        let response =
+            direct.clone().oneshot(request).await.map_err(|error| match error.downcast::<kube::Error>() {
+                Ok(error) => *error,
+                Err(error) => kube::Error::Service(error),
+            })?;
+        Ok(response.map(Answer::Direct))
+    }
+}
+
+/// The body of an answer, as it comes.
+pub(crate) enum Answer {
+    /// From a connection of ours.
+    Direct(Incoming),
+    /// Through kube's own client.
+    Wrapped(Body),
+}
+
+impl Answer {
+    /// The next bytes; None at the end.
+    pub async fn next(&mut self) -> Option<Result<Bytes, kube::Error>> {
+        loop {
+            let frame = match self {
+                Self::Direct(body) => body.frame().await?.map_err(kube::Error::HyperError),
+                Self::Wrapped(body) => body.frame().await?,
+            };
+            match frame.map(Frame::into_data) {
+                Ok(Ok(data)) => return Some(Ok(data)),
+                // Trailers, which nobody needs.
+                Ok(Err(_)) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+
+    /// All of it, in one piece.
+    pub async fn collect(self) -> Result<Bytes, kube::Error> {
+        let collected = match self {
+            Self::Direct(body) => body.collect().await.map_err(kube::Error::HyperError)?,
+            Self::Wrapped(body) => body.collect().await?,
+        };
+        Ok(collected.to_bytes())
+    }
+}
+
+/// A client that was made elsewhere.
+impl From<kube::Client> for Connection {
+    fn from(client: kube::Client) -> Self {
+        Self { client, direct: None }
+    }
+}
