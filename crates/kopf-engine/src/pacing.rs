@@ -45,10 +45,17 @@ impl Pacing {
     /// One thread is cheaper than two where most of the work is to wait for a server, and it is as much as
     /// small pods have. It goes for the engine and for handlers in Rust.
     pub fn runtime(&self) -> Builder {
+        self.runtime_telling(|| {})
+    }
+
+    /// As [`runtime`](Self::runtime), with something to be done whenever the thread comes to rest or pauses: others are
+    /// told then of all that was done for them meanwhile.
+    pub fn runtime_telling(&self, tell: impl Fn() + Send + Sync + 'static) -> Builder {
         let load = Arc::clone(&self.load);
         let pause = AtomicU32::new(0);
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(1).enable_all().on_thread_park(move || {
+            tell();
             let answered = load.answered.swap(0, Ordering::Relaxed);
             let open = load.open.load(Ordering::Relaxed);
             let next = next_pause(pause.load(Ordering::Relaxed), open, answered);

@@ -39,6 +39,13 @@ const TARGET: &str = "kopf.engine.queue";
 /// of which only so many requests are in flight at once; handlers that take long need some more.
 const WORKERS: usize = 64;
 
+/// So many of them start at once; each of the others only when it shows that the API has time for it. Workers that wait
+/// for the API do nothing but hold their objects in memory.
+const WORKERS_AT_ONCE: usize = 24;
+
+/// So many more start when the API has time for them.
+const MORE_WORKERS: usize = 8;
+
 /// How long an object rests if its worker has crashed, which would be a bug of ours.
 const REST_AFTER_A_CRASH: Duration = Duration::from_secs(60);
 
@@ -47,7 +54,7 @@ const WAITING_AT_MOST: usize = 1024;
 
 /// Of each kind, objects that were listed and wait for their turns, in bytes: some hundred usual ones. Without a limit,
 /// they would be in memory all at once; with too small a limit, live changes would wait for most of them to be handled.
-const LISTED_BYTES_AT_MOST: u32 = 1024 * 1024;
+const LISTED_BYTES_AT_MOST: u32 = 512 * 1024;
 
 /// The longest wait for anything; then the object is looked at again.
 pub(crate) const A_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -360,6 +367,9 @@ impl Queue {
             state.open();
         }
         while state.phase == QueuePhase::Open {
+            if state.running >= WORKERS_AT_ONCE + state.more {
+                return self.pump_later(&mut state);
+            }
             let Ok(permit) = Arc::clone(&self.inner.seats).try_acquire_owned() else { break };
             let (ready, (kind, memory, turn)) = loop {
                 let Some(ready) = state.next_ready() else { return };
@@ -371,6 +381,23 @@ impl Queue {
             let seat = Seat { queue: self.clone(), permit: Some(permit) };
             tokio::spawn(self.clone().work(ready, kind, memory, turn, seat));
         }
+    }
+
+    /// Goes on when those who have started are on their way, and the API still has time.
+    fn pump_later(&self, state: &mut State) {
+        let nobody_waits = state.live.is_empty() && state.listed.is_empty();
+        if nobody_waits || std::mem::replace(&mut state.awaits_relief, true) {
+            return;
+        }
+        let queue = self.clone();
+        tokio::spawn(async move {
+            tokio::task::yield_now().await;
+            queue.inner.reactor.api.relieved().await;
+            let mut state = queue.inner.state();
+            state.awaits_relief = false;
+            state.more = (state.running + MORE_WORKERS).saturating_sub(WORKERS_AT_ONCE);
+            queue.pump(state);
+        });
     }
 
     /// One worker: one turn of one object.
@@ -396,6 +423,8 @@ impl Queue {
         drop(seat);
         let mut state = self.inner.state();
         state.running -= 1;
+        // Whoever comes after it has to show again that there is time for it.
+        state.more = state.more.min(state.running.saturating_sub(WORKERS_AT_ONCE));
         self.inner.reactor.rest.worked();
         self.settle(&mut state, &kind, ready, memory, after);
         self.pump(state);

@@ -30,6 +30,10 @@ pub(super) struct State {
     pub gated: VecDeque<Ready>,
     /// The workers, with and without seats.
     pub running: usize,
+    /// Beyond those that start at once.
+    pub more: usize,
+    /// Somebody waits for the API to have time for more of them.
+    pub awaits_relief: bool,
     pub next_kind: u64,
 }
 

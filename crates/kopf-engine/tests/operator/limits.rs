@@ -1,7 +1,10 @@
 //! How much happens at the same time.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
+use crate::cluster::Fault;
 use crate::running::{Running, start};
 use crate::script::{Hold, Script, done};
 
@@ -39,6 +42,36 @@ async fn calls_at_the_same_time_are_limited() {
         }
         assert_eq!(running.script.calls().len(), NAMES.len());
         assert_eq!(most(&running, "create_fn"), expected, "{workers:?} {concurrency}");
+        running.finish().await.unwrap();
+    }
+}
+
+/// Handlers that take long are called for many objects at once; but nobody starts only to wait for a slow API.
+#[tokio::test(start_paused = true)]
+async fn as_many_objects_are_handled_as_the_api_has_time_for() {
+    let names: Vec<String> = (0..100).map(|number| format!("thing-{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for (is_api_slow, expected) in [(false, 64), (true, 24)] {
+        let hold = Hold::new();
+        let script = Script::new(&[json!({"id": "create_fn", "reason": "create"})]).held("create_fn", &hold);
+        let running = start(script, |cluster| {
+            objects(cluster, &names);
+            for name in names.iter().filter(|_| is_api_slow) {
+                cluster.fault(&format!("merge {name}"), Fault::Slow(Duration::from_secs(60)));
+            }
+        });
+        if is_api_slow {
+            // Nobody waits in the handlers: all do for their patches.
+            hold.release(100);
+        }
+        running.wait_for_calls(expected).await;
+        running.pass(30).await;
+        assert_eq!(running.script.calls().len(), expected, "slow: {is_api_slow}");
+        hold.release(100);
+        for name in &names {
+            running.wait_for_handling(name).await;
+        }
+        assert_eq!(running.script.calls().len(), names.len());
         running.finish().await.unwrap();
     }
 }
@@ -122,7 +155,7 @@ async fn a_burst_of_timers_is_paced() {
 }
 
 /// Listed objects wait for their turns as bytes, of which only so many are held: those of three of these objects.
-const LARGE: usize = 256 * 1024;
+const LARGE: usize = 128 * 1024;
 
 fn large_objects(cluster: &crate::cluster::Cluster) {
     for number in 0..6 {
