@@ -5,7 +5,6 @@ of one object share: the body, the patch, the memo, the loggers.
 """
 from __future__ import annotations
 
-import copy
 import functools
 import json
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kopf._diffs import EMPTY, Diff
 from kopf._handlers import Activity, Handler, Reason
-from kopf._memo import recall_memo
+from kopf._memo import copy_memo, recall_memo
 from kopf._patch import Patch
 from kopf._stoppers import DaemonStopper
 from kopf._views import Body, LiveBody
@@ -254,7 +253,7 @@ class CycleContext:
     def __init__(self, front: Front, cycle: Cycle, live: Live | None = None) -> None:
         memo = recall_memo(cycle)
         if memo is None:
-            memo = cycle.memory = copy.copy(front.memo)
+            memo = cycle.memory = copy_memo(front.memo)
         self.front = front
         self.body = LiveBody(live) if live is not None else Body._from_json(cycle.body)
         self.memo = memo

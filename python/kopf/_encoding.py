@@ -6,7 +6,7 @@ Anything else that JSON does not know is refused, and so are NaN and infinities.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kopf._errors import PermanentError
@@ -16,15 +16,15 @@ def encode(value: Any) -> str:
     return _encoder.encode(value)
 
 
-def encode_or_blame(value: Any, what: str) -> str:
-    """Encode a value; `what` begins the message of the error: who has put it where."""
+def encode_or_blame(value: Any, tell_what: Callable[[], str]) -> str:
+    """Encode a value; the callback begins the message of the error: who has put it where."""
     try:
         return _encoder.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         path, culprit = next(_find_culprits(value, '', 0), ('', value))
         place = f" at {path.lstrip('.')!r}" if path else ''
         raise PermanentError(
-            f"{what} is not JSON-compatible{place}: "
+            f"{tell_what()} is not JSON-compatible{place}: "
             f"{type(culprit).__name__} {_shorten(repr(culprit))}") from error
 
 

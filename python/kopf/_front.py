@@ -116,7 +116,7 @@ class Front:
         self._rounds: dict[int, Round] = {}
         self._rounds_lock = threading.Lock()
         self._resources: dict[int, Resource] = {}
-        self._levels: dict[str, int] = {}
+        self._level_watch = _logging.LevelWatch()
         self._activity_error: BaseException | None = None
         self._handlers_of_kinds: dict[int, Callable[[Job], None]] = {}
 
@@ -154,7 +154,7 @@ class Front:
             _native.STOP: self._on_stop,
             _native.DELAY: self._on_delay,
         }
-        self._levels = _logging.get_levels()
+        self._level_watch.has_changed()
         self._native = _native.Operator(_encoding.encode({
             'activities': self._declare(self._get_activities()),
             'namespaces': [_resources.describe_namespace(pattern) for pattern in namespaces],
@@ -163,7 +163,7 @@ class Front:
             'identity': identity,
             'peering_lifetime': peering_lifetime,
             'version': __version__,
-            'levels': self._levels,
+            'levels': _logging.get_levels(),
         }))
         self.loop.add_reader(self._native.fileno(), self.drain)
         self._native.start()
@@ -202,10 +202,8 @@ class Front:
         self.loop.call_soon_threadsafe(self.stop, repr(error))
 
     def _mirror_levels(self) -> None:
-        levels = _logging.get_levels()
-        if levels != self._levels and self._native is not None:
-            self._levels = levels
-            self._native.set_levels(json.dumps(levels))
+        if self._level_watch.has_changed() and self._native is not None:
+            self._native.set_levels(json.dumps(_logging.get_levels()))
 
     # The operator itself.
 
@@ -457,7 +455,8 @@ class Front:
         body = json.loads(job.body)
         for fn in patch.fns:
             fn(body)
-        job.answer(_encoding.encode_or_blame(body, "The body after the transformations"))
+        job.answer(_encoding.encode_or_blame(
+            body, lambda: "The body after the transformations"))
 
     # Sub-handlers.
 
@@ -504,7 +503,8 @@ class Front:
             return None
         if isinstance(handler, WebhookHandler) and handler.reason != WebhookType.CONVERTING:
             return None
-        return _encoding.encode_or_blame(result, f"The result of {lower_title(handler)}")
+        return _encoding.encode_or_blame(
+            result, lambda: f"The result of {lower_title(handler)}")
 
     def notice_failure(self, invocation: Invocation, error: BaseException) -> None:
         if isinstance(invocation.handler, ActivityHandler):

@@ -80,6 +80,10 @@ class Handler:
         from kopf._callees import Callee  # not before the operator runs
         return Callee.of(self.fn)
 
+    @functools.cached_property
+    def task_name(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         return f'{self.title} {self.id!r}'
 

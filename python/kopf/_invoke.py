@@ -111,9 +111,10 @@ class Invocation:
     # Coroutine functions.
 
     def _start_task(self, environment: contextvars.Context | None, coroutine: Any) -> None:
-        create = functools.partial(
-            self.front.loop.create_task, self._run_async(coroutine), name=str(self.handler))
-        self._task = environment.run(create) if environment is not None else create()
+        create = self.front.loop.create_task
+        running, name = self._run_async(coroutine), self.handler.task_name
+        self._task = (create(running, name=name) if environment is None
+                      else environment.run(create, running, name=name))
         self.front.tasks.add(self._task)
         if self._cancelled:
             self._cancel_task()
@@ -283,7 +284,7 @@ class Invocation:
         patch = self.context.patch
         if len(patch):
             self.context.patch_json = _encoding.encode_or_blame(
-                patch, f"The patch of {lower_title(self.handler)}")
+                patch, lambda: f"The patch of {lower_title(self.handler)}")
         else:
             self.context.patch_json = None
         return self.context.patch_json, bool(patch.fns)

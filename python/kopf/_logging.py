@@ -242,6 +242,31 @@ def get_levels() -> dict[str, int]:
             for name in _ENGINE_LOGGERS}
 
 
+class LevelWatch:
+    """Notices when the levels may have changed, at the cost of a few lookups."""
+
+    def __init__(self) -> None:
+        # The loggers, and all those from whom they have their levels. They are for ever.
+        loggers: dict[str, logging.Logger] = {}
+        for name in _ENGINE_LOGGERS:
+            logger: logging.Logger | None = logging.getLogger(name)
+            while logger is not None:
+                loggers[logger.name] = logger
+                logger = logger.parent
+        self._loggers = list(loggers.values())
+        self._manager = logging.root.manager
+        self._seen: list[int] = []
+
+    def has_changed(self) -> bool:
+        """Whether any level differs from that of the last look; at the first one, it does."""
+        now = [logger.level for logger in self._loggers]
+        now.append(self._manager.disable)
+        if now == self._seen:
+            return False
+        self._seen = now
+        return True
+
+
 def emit(
         name: str,
         level: int,

@@ -1,6 +1,7 @@
 """What handlers keep in memory: `memo` of an object, and the read-only indices."""
 from __future__ import annotations
 
+import copy
 import weakref
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -51,6 +52,12 @@ class _Forgettable(weakref.ref):  # type: ignore[type-arg]
         keeper = self._keeper
         if keeper.memory is self:
             keeper.memory = None
+
+
+def copy_memo(memo: Any) -> Any:
+    """The memo of a new object, made of the memo of the operator."""
+    # The usual one is quicker to copy than to find out how to copy it.
+    return Memo(memo) if type(memo) is Memo else copy.copy(memo)
 
 
 def recall_memo(cycle: Cycle) -> Any | None:

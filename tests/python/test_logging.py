@@ -5,13 +5,19 @@ import datetime
 import io
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import kopf
-from kopf._logging import TerseObjectLogger, _KopfStreamHandler, get_levels, make_formatter
+from kopf._logging import (
+    LevelWatch,
+    TerseObjectLogger,
+    _KopfStreamHandler,
+    get_levels,
+    make_formatter,
+)
 
 BODY = kopf.Body({'apiVersion': 'v1', 'kind': 'K',
                   'metadata': {'name': 'n', 'namespace': 'ns', 'uid': 'u'}})
@@ -149,6 +155,31 @@ def test_configure(kwargs: Any, level: str) -> None:
 def test_unknown_format() -> None:
     with pytest.raises(ValueError, match='123'):
         make_formatter(123)  # type: ignore[arg-type]
+
+
+def test_changed_levels_are_noticed() -> None:
+    watch = LevelWatch()
+    logger = logging.getLogger('kopf.activities')
+    changes: list[Callable[[], None]] = [
+        lambda: logger.setLevel(logging.ERROR),
+        lambda: logging.getLogger().setLevel(logging.getLogger().level + 1),
+        lambda: logging.getLogger('kopf.objects').setLevel(logging.CRITICAL),
+        lambda: logging.disable(logging.DEBUG),
+    ]
+    level = logging.getLogger().level
+    try:
+        assert watch.has_changed()
+        for change in changes:
+            assert not watch.has_changed()
+            change()
+            assert watch.has_changed()
+        logging.getLogger('elsewhere').setLevel(logging.ERROR)
+        assert not watch.has_changed()
+    finally:
+        logging.disable(logging.NOTSET)
+        logging.getLogger().setLevel(level)
+        for name in ('kopf.activities', 'kopf.objects', 'elsewhere'):
+            logging.getLogger(name).setLevel(logging.NOTSET)
 
 
 def test_levels_for_the_engine() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kopf import _pools
-from kopf._memo import Memo, recall_memo, spare_memo
+from kopf._memo import Memo, copy_memo, recall_memo, spare_memo
 from kopf._pools import DaemonThreads, Pools
 from kopf._settings import OperatorSettings
 from kopf._views import LiveBody
@@ -35,6 +35,23 @@ def test_empty_memos_are_not_kept() -> None:
     del memo
     gc.collect()
     assert slot.memory is None
+
+
+class OwnMemo(Memo):
+    """A memo with a way of its own to be copied."""
+
+    def __copy__(self) -> OwnMemo:
+        return OwnMemo(self, copied=True)
+
+
+@pytest.mark.parametrize('memo, expected', [
+    (Memo(a=[1]), Memo(a=[1])),
+    (OwnMemo(a=1), OwnMemo(a=1, copied=True)),
+    ([1, 2], [1, 2]),
+])
+def test_memos_are_copied_for_each_object(memo: Any, expected: Any) -> None:
+    copied = copy_memo(memo)
+    assert copied == expected and type(copied) is type(memo) and copied is not memo
 
 
 def test_memos_in_use_stay_the_same() -> None:

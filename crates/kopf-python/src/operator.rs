@@ -131,7 +131,8 @@ impl Operator {
 
     fn start(&self) -> PyResult<()> {
         let pacing = Pacing::default();
-        let runtime = pacing.runtime().thread_name("kopf-engine").build()?;
+        let mailbox = Arc::clone(&self.mailbox);
+        let runtime = pacing.runtime_telling(move || mailbox.tell()).thread_name("kopf-engine").build()?;
         self.handle.set(runtime.handle().clone()).map_err(|_| misuse("the operator was started already"))?;
         let options = OperatorOptions {
             activities: self.config.activities.clone(),
