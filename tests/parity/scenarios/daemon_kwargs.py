@@ -4,7 +4,8 @@ import kopf
 from recorder import record
 
 
-@kopf.daemon('kopfexamples', param='p')
+# Upstream looks after daemons that did not exit at once only every minute by default.
+@kopf.daemon('kopfexamples', param='p', cancellation_polling=0.5)
 async def async_fn(stopped, spec, memo, **kwargs):
     memo.touched = True
     names = sorted([*kwargs, 'stopped', 'spec', 'memo'])
@@ -25,7 +26,7 @@ async def async_fn(stopped, spec, memo, **kwargs):
     record('async_fn', kwargs, reason=stopped.reason.name, set=bool(stopped))
 
 
-@kopf.daemon('kopfexamples')
+@kopf.daemon('kopfexamples', cancellation_polling=0.5)
 def sync_fn(stopped, spec, memo, **kwargs):
     while spec.get('field') != 'changed':
         stopped.wait(0.05)
