@@ -35,6 +35,7 @@ QUICK = Scale(
     n=150,
     burst_n=300,
     idle_n=300,
+    crowd_n=1000,
     latency_seconds=3.0,
     idle_seconds=2.0,
     startups=1,
@@ -42,6 +43,10 @@ QUICK = Scale(
     timer_seconds=2.0,
     timer_rounds=1,
 )
+
+
+#: The fields of the scale that can be given in the command line.
+SIZES = ('n', 'burst_n', 'idle_n', 'crowd_n', 'timeout_seconds')
 
 
 def main() -> None:
@@ -55,7 +60,7 @@ def main() -> None:
     configuration = Configuration.load(args.operators)
     operators = chosen(configuration, args.only)
     scale = QUICK if args.quick else Scale()
-    given = {name: getattr(args, name) for name in ('n', 'burst_n', 'idle_n', 'timeout_seconds')}
+    given = {name: getattr(args, name) for name in SIZES}
     scale = dataclasses.replace(
         scale, **{name: value for name, value in given.items() if value is not None}
     )
@@ -102,15 +107,15 @@ def run_rounds(
 ) -> None:
     """All rounds; the results are written after each run, so that nothing is lost."""
     for group in GROUPS:
+        wanted = {operator.name: phases_of(operator, phases & set(group)) for operator in operators}
+        involved = [operator for operator in operators if wanted[operator.name]]
+        if 'crowd' in group and involved:
+            log('gathering the crowd')
+            bench.gather_crowd(involved)
         for number in range(rounds_of(group, rounds)):
-            for operator in operators if number % 2 == 0 else operators[::-1]:
+            for operator in involved if number % 2 == 0 else involved[::-1]:
                 began = time.monotonic()
-                wanted = phases & set(group)
-                if operator.phases is not None:
-                    wanted &= operator.phases
-                if not wanted:
-                    continue
-                figures = bench.run(operator, wanted)
+                figures = bench.run(operator, wanted[operator.name])
                 data['runs'].append(
                     {'operator': operator.name, 'round': number + 1, 'figures': figures}
                 )
@@ -123,9 +128,13 @@ def run_rounds(
                 (out / 'results.md').write_text(full_report(Results(data)))
 
 
+def phases_of(operator: OperatorEntry, phases: set[str]) -> set[str]:
+    return phases if operator.phases is None else phases & operator.phases
+
+
 def rounds_of(group: tuple[str, ...], rounds: int) -> int:
-    """Half as many for those with 10,000 objects: they take the longest, and differ the least."""
-    return max(1, rounds // 2) if {'burst', 'idle'} & set(group) else rounds
+    """Half as many for those with 10,000 objects and more: they take the longest, and differ the least."""
+    return max(1, rounds // 2) if {'burst', 'idle', 'crowd'} & set(group) else rounds
 
 
 def summary(figures: dict[str, Any]) -> list[str]:
@@ -167,7 +176,8 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument('--n', type=int, help='objects in storm, update, delete')
     parser.add_argument('--burst-n', type=int, help='objects in the burst')
-    parser.add_argument('--idle-n', type=int, help='objects in idle and restart')
+    parser.add_argument('--idle-n', type=int, help='objects in idle, restart and timers')
+    parser.add_argument('--crowd-n', type=int, help='objects in the crowd')
     parser.add_argument(
         '--timeout',
         type=int,

@@ -33,6 +33,7 @@ GROUPS = (
     ('storm', 'update', 'delete', 'latency'),
     ('burst',),
     ('idle', 'restart', 'timers'),
+    ('crowd',),
 )
 PHASES = tuple(phase for group in GROUPS for phase in group)
 
@@ -46,9 +47,10 @@ class Scale:
     n: int = 2000
     burst_n: int = 10000
     idle_n: int = 10000
+    crowd_n: int = 50000
     idle_batch: int = 500
     rate: float = 20.0
-    latency_seconds: float = 15.0
+    latency_seconds: float = 60.0
     idle_seconds: float = 20.0
     startups: int = 3
     settle_seconds: float = 6.0
@@ -75,6 +77,7 @@ class Bench:
         self._audit = Audit(plane.folder / 'audit.log')
         self._plane_pids = [entry['pid'] for entry in plane.alive()]
         self._namespaces = 0
+        self._crowd_namespace = ''
         self._users: dict[str, str] = {}
 
     def setup(self) -> None:
@@ -90,6 +93,20 @@ class Bench:
             self._load(namespace, 'patch', n=n, size=size)
         self._load(namespace, 'purge')
 
+    def gather_crowd(self, operators: list[OperatorEntry]) -> None:
+        """Very many objects, all of them handled by all operators: copies of one that they handle.
+
+        They are the same for all, as it would take too long to have them handled by each. They stay until
+        the control plane is gone.
+        """
+        namespace = self._namespace('crowd')
+        self._load(namespace, 'create', n=1)
+        for entry in operators:
+            with self._running(entry, namespace) as operator:
+                self._settle(operator, self._scale.settle_seconds)
+        self._load(namespace, 'copy', n=self._scale.crowd_n)
+        self._crowd_namespace = namespace
+
     def run(self, operator: OperatorEntry, phases: set[str]) -> Figures:
         """The figures by phase; what failed is under ``errors``."""
         figures: Figures = {}
@@ -98,6 +115,7 @@ class Bench:
             ('storm', self._lifecycle),
             ('burst', self._burst),
             ('idle', self._idle),
+            ('crowd', self._crowd),
         ):
             if group in phases:
                 try:
@@ -190,19 +208,29 @@ class Bench:
                 idle['peak_rss_mib'] = operator.peak_rss()
                 idle['idle_requests'] = dict(self._audit.of(self._user(entry)) - requests)
             if 'restart' in phases:
-                # Nothing must be done to the objects, as all are handled already.
-                restart = into.setdefault('restart', {'n': n})
-                self._calm()
-                with (
-                    self._running(entry, namespace) as operator,
-                    self._measured(entry, operator, 0.0, restart),
-                ):
-                    time.sleep(self._scale.settle_seconds)
+                self._restart(entry, namespace, n, into.setdefault('restart', {}))
             if 'timers' in phases:
                 self._calm()
                 into['timers'] = {'n': n, **self._measure_timers(entry, namespace, n)}
 
+    def _crowd(self, entry: OperatorEntry, phases: set[str], into: Figures) -> None:
+        """A restart on top of very many objects."""
+        n, figures = self._scale.crowd_n, into.setdefault('crowd', {})
+        self._restart(entry, self._crowd_namespace, n, figures)
+        if writes := {key for key in figures['requests'] if re.match('patch|update', key)}:
+            raise RuntimeError(f'handled objects are handled again: {", ".join(sorted(writes))}')
+
     # ------------------------------------------------------------------ parts of phases
+
+    def _restart(self, entry: OperatorEntry, namespace: str, n: int, figures: Figures) -> None:
+        """A new process on top of objects that are all handled already: nothing is to be done."""
+        figures['n'] = n
+        self._calm()
+        with (
+            self._running(entry, namespace) as operator,
+            self._measured(entry, operator, 0.0, figures),
+        ):
+            time.sleep(self._scale.settle_seconds)
 
     def _measure_timers(self, entry: OperatorEntry, namespace: str, n: int) -> Figures:
         """A timer for each object, which does nothing; all are handled already."""

@@ -20,6 +20,8 @@ SHORT = (
     'idle: RSS',
     'restart: CPU',
     'restart: RSS',
+    'crowd: restart, CPU',
+    'crowd: restart, RSS',
     'timers: CPU of 1,000 calls',
     'timers: RSS',
 )
@@ -34,7 +36,7 @@ def full_report(results: Results) -> str:
         '',
         f'{data["date"]}; {data["machine"]}; control plane {data["plane"]}.',
         f'{scale["n"]} objects in storm, update and delete; {scale["burst_n"]} in the burst; '
-        f'{scale["idle_n"]} in idle and restart; latency at {scale["rate"]:g}/s for '
+        f'{scale["idle_n"]} in idle, restart and timers; {scale["crowd_n"]} in the crowd; latency at {scale["rate"]:g}/s for '
         f'{scale["latency_seconds"]:g} s; idle for {scale["idle_seconds"]:g} s; '
         f'{data["rounds"]} rounds.',
         '',
