@@ -5,6 +5,7 @@
 
 mod answer;
 mod counters;
+mod head_start;
 mod slots;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::settings::NetworkingSettings;
 pub use answer::{ApiError, Refusal};
 use answer::{Safety, Verdict, verdict};
 pub use counters::{RequestCounters, RequestOutcome, Verb};
+use head_start::{HeadStarts, USABLE_FOR};
 use slots::Slots;
 
 const TARGET: &str = "kopf.engine.client";
@@ -66,6 +68,7 @@ struct Inner {
     enforce_retry_after: bool,
     slots: Slots,
     list_slots: Slots,
+    head_starts: HeadStarts,
     counters: RequestCounters,
 }
 
@@ -92,6 +95,7 @@ impl Api {
                 enforce_retry_after: settings.enforce_retry_after,
                 slots: Slots::new(REQUESTS_IN_FLIGHT),
                 list_slots: Slots::new(LISTS_IN_FLIGHT),
+                head_starts: HeadStarts::default(),
                 counters: RequestCounters::default(),
             }),
             pacing: Pacing::default(),
@@ -121,11 +125,29 @@ impl Api {
 
     /// One page of a list. The caller says how often it is tried, since it repeats lists itself.
     pub async fn list_page(&self, path: &str, tries: ListTries) -> Result<Bytes, ApiError> {
+        if let Some(head_start) = self.inner.head_starts.take(path)
+            && let Some(page) = head_start.finish(self.inner.clock.instant()).await
+        {
+            return Ok(page);
+        }
         let backoffs: &[f64] = match tries {
             ListTries::Once => &[],
             ListTries::WithBackoffs => &self.inner.error_backoffs,
         };
         self.request(&Call::read(Verb::List, path, JSON), backoffs).await
+    }
+
+    /// Asks for a page of a list which is probably needed soon: [`list_page`](Self::list_page) finds it then.
+    pub(crate) fn foresee_page(&self, path: String) {
+        let (api, url) = (self.clone(), path.clone());
+        let asking = async move { api.request(&Call::read(Verb::List, &url, JSON), &[]).await.ok() };
+        self.inner.head_starts.keep(&path, self.inner.clock.instant(), asking);
+        let inner = Arc::downgrade(&self.inner);
+        let clock = self.inner.clock.clone();
+        tokio::spawn(async move {
+            clock.sleep(USABLE_FOR).await;
+            inner.upgrade().and_then(|inner| inner.head_starts.take(&path))
+        });
     }
 
     /// Changes an object; the answer is its newest body.

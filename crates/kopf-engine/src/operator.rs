@@ -30,6 +30,7 @@ use crate::queue::Queue;
 use crate::react::Reactor;
 use crate::rest::Rest;
 use crate::serving::Serving;
+use crate::watch::first_page;
 use crate::{
     Api, Clock, ConnectionInfo, Discovery, Insight, Judge, Log, Login, NamespacePattern, Poster, Settings, Sink, Stop,
     Vault, Wanted,
@@ -194,6 +195,11 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
         groups: Peering::groups(settings),
         clusterwide: options.clusterwide,
     };
+    for path in wanted.foreseeable_paths() {
+        if let Some(page) = first_page(&path, &settings.watching) {
+            api.foresee_page(page);
+        }
+    }
     let judge: Arc<dyn Judge> = Arc::new(FrontJudge {
         front: Arc::clone(front),
         handlers: handlers.iter().chain(&webhooks).cloned().collect(),

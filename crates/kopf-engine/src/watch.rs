@@ -244,7 +244,7 @@ impl WatchStream {
     /// Lists all objects page by page; None if the pages are not of one version.
     async fn list_once(&self, filters: &Filters, output: &mpsc::Sender<StreamItem>) -> Result<Option<String>, Ending> {
         let path = self.path();
-        let limit = self.settings.chunk_size.unwrap_or(PAGE_SIZE).to_string();
+        let limit = page_size(&self.settings);
         let mut token: Option<String> = None;
         // Whether the version has expired so far, and whether that is all that was said since the last page.
         let (mut is_expired, mut is_stuck) = (false, false);
@@ -464,6 +464,17 @@ impl WatchStream {
             None => format!("{} cluster-wide", self.resource),
         }
     }
+}
+
+/// Where the first objects of the path are listed, by streams without server-side filters; None if they are not listed so.
+pub(crate) fn first_page(path: &str, settings: &WatchingSettings) -> Option<String> {
+    let filters = [&settings.label_selectors, &settings.field_selectors, &settings.shard_selectors];
+    let is_usual = !settings.initial_streaming && filters.iter().all(|filters| filters.is_empty());
+    is_usual.then(|| with_query(path, &[("limit", &page_size(settings))]))
+}
+
+fn page_size(settings: &WatchingSettings) -> String {
+    settings.chunk_size.unwrap_or(PAGE_SIZE).to_string()
 }
 
 /// Longer than any stream lives, and short enough to be added to any instant.

@@ -27,10 +27,38 @@ impl Wanted {
         self.selectors.is_empty() && self.passive.is_empty() && self.groups.is_empty()
     }
 
+    /// The paths of what will be listed, if the cluster is as the selectors say: where they and the namespaces leave no
+    /// choice. Names are taken for plurals if they look like that; what was guessed wrong is asked for in vain.
+    pub(crate) fn foreseeable_paths(&self) -> Vec<String> {
+        let namespaces: Option<Vec<Option<&str>>> = if self.clusterwide {
+            Some(vec![None])
+        } else {
+            self.namespaces.iter().map(|pattern| pattern.exact_name().map(Some)).collect()
+        };
+        let mut paths = Vec::new();
+        for resource in self.selectors.iter().filter_map(|served| foreseeable_resource(&served.selector)) {
+            for namespace in namespaces.iter().flatten() {
+                let path = resource.path(*namespace, None, None);
+                if !paths.contains(&path) {
+                    paths.push(path);
+                }
+            }
+        }
+        paths
+    }
+
     /// In the order in which the judge counts them.
     pub(super) fn all_selectors(&self) -> impl Iterator<Item = &Selector> {
         self.selectors.iter().map(|served| &served.selector).chain(&self.passive)
     }
+}
+
+fn foreseeable_resource(selector: &Selector) -> Option<Resource> {
+    let looks_plural = |name: &&String| name.ends_with('s') && name.bytes().all(|byte| byte.is_ascii_lowercase());
+    let plural = selector.plural.as_ref().or(selector.any_name.as_ref().filter(looks_plural))?;
+    let (group, version) = (selector.group.clone()?, selector.version.clone()?);
+    let is_open = selector.callback || selector.everything || selector.category.is_some();
+    (!is_open).then(|| Resource { group, version, plural: plural.clone(), namespaced: true, ..Resource::default() })
 }
 
 /// The user's functions about resources and namespaces, asked on the side of the front.
@@ -90,5 +118,44 @@ impl Insight {
     /// The indexes of the passive selectors that match the resource.
     pub fn passive_selectors_of(&self, resource: &Resource) -> &[usize] {
         self.passive.iter().find(|(known, _)| **known == *resource).map_or(&[], |(_, indexes)| indexes.as_slice())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn wanted(selector: serde_json::Value, namespaces: &[&str]) -> Wanted {
+        let selector = serde_json::from_value(selector).unwrap();
+        Wanted {
+            selectors: vec![ServedSelector { selector, patching: true }; 2],
+            namespaces: namespaces.iter().map(|globs| NamespacePattern::Globs((*globs).into())).collect(),
+            clusterwide: namespaces.is_empty(),
+            ..Wanted::default()
+        }
+    }
+
+    #[test]
+    fn what_is_named_in_full_is_foreseeable() {
+        let things = json!({"group": "g.io", "version": "v1", "plural": "things"});
+        let named = json!({"group": "g.io", "version": "v1", "any_name": "things"});
+        for (selector, namespaces, expected) in [
+            (&things, &[] as &[&str], &["/apis/g.io/v1/things"] as &[&str]),
+            (&things, &["a", "b"], &["/apis/g.io/v1/namespaces/a/things", "/apis/g.io/v1/namespaces/b/things"]),
+            (&named, &["a"], &["/apis/g.io/v1/namespaces/a/things"]),
+            (&json!({"group": "", "version": "v1", "plural": "pods"}), &[], &["/api/v1/pods"]),
+            (&things, &["a", "b*"], &[]),
+            (&json!({"group": "g.io", "version": "v1", "any_name": "Things"}), &[], &[]),
+            (&json!({"group": "g.io", "version": "v1", "any_name": "thing"}), &[], &[]),
+            (&json!({"group": "g.io", "version": "v1", "plural": "things", "callback": true}), &[], &[]),
+            (&json!({"group": "g.io", "version": "v1", "plural": "things", "category": "all"}), &[], &[]),
+            (&json!({"group": "g.io", "plural": "things"}), &[], &[]),
+            (&json!({"version": "v1", "plural": "things"}), &[], &[]),
+            (&json!({"everything": true}), &[], &[]),
+        ] {
+            assert_eq!(wanted(selector.clone(), namespaces).foreseeable_paths(), expected, "{selector} {namespaces:?}");
+        }
     }
 }

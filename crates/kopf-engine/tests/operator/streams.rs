@@ -1,5 +1,7 @@
 //! What comes by the streams: in which order, how often, and what happens when they break.
 
+use std::time::Duration;
+
 use kopf_engine::{Level, StorageContent};
 use kopf_reaction::{DiffBaseStorage, ProgressStorage};
 use serde_json::{Value, json};
@@ -250,4 +252,40 @@ async fn objects_without_matching_handlers_are_left_alone() {
     assert!(running.cluster.patches("a").is_empty() && running.script.calls().is_empty(), "{}", running.story());
     let about = running.script.logged(Level::Debug).into_iter().filter(|text| text.starts_with("[a]"));
     assert_eq!(about.collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+/// A kind that is named in full is listed while it is still looked for, by one request. If that has failed, or is too old
+/// when the kind was found, there is another one.
+#[tokio::test(start_paused = true)]
+async fn kinds_that_are_named_in_full_are_listed_at_once() {
+    let named = json!({"group": "g.io", "version": "v1", "any_name": "things"});
+    for (discovery_seconds, fault, expected) in [
+        (1, None, 1),
+        (1, Some(Fault::Refused(500, "oops")), 2),
+        (1, Some(Fault::Broken), 2),
+        (3, Some(Fault::Slow(Duration::from_secs(4))), 1),
+        (10, None, 2),
+    ] {
+        let script = Script::new(&[json!({"id": "create_fn", "reason": "create", "selector": named})]);
+        let running = start(script, |cluster| {
+            cluster.create("before", json!({"field": 1}));
+            cluster.fault("get /apis", Fault::Slow(Duration::from_secs(discovery_seconds)));
+            if let Some(fault) = fault {
+                cluster.fault("list things", fault);
+            }
+        });
+        let began = tokio::time::Instant::now();
+        running.wait_for_request("list things", 1).await;
+        assert!(began.elapsed() < Duration::from_secs(1), "not listed before it was found");
+        running.cluster.create("meanwhile", json!({"field": 1}));
+        running.wait_for_handling("before").await;
+        running.wait_for_handling("meanwhile").await;
+        running.pass(100).await;
+        let mut calls = running.script.calls();
+        calls.sort();
+        assert_eq!(calls, ["create_fn(before)", "create_fn(meanwhile)"], "{}", running.story());
+        let lists = running.cluster.labels().iter().filter(|label| *label == "list things").count();
+        assert_eq!(lists, expected, "{discovery_seconds} s\n{}", running.story());
+        running.finish().await.unwrap();
+    }
 }
