@@ -133,7 +133,7 @@ def phases_of(operator: OperatorEntry, phases: set[str]) -> set[str]:
 
 
 def rounds_of(group: tuple[str, ...], rounds: int) -> int:
-    """Half as many for those with 10,000 objects and more: they take the longest, and differ the least."""
+    """Half as many for those with most objects: they take the longest, and differ the least."""
     return max(1, rounds // 2) if {'burst', 'idle', 'crowd'} & set(group) else rounds
 
 

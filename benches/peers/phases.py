@@ -96,8 +96,8 @@ class Bench:
     def gather_crowd(self, operators: list[OperatorEntry]) -> None:
         """Very many objects, all of them handled by all operators: copies of one that they handle.
 
-        They are the same for all, as it would take too long to have them handled by each. They stay until
-        the control plane is gone.
+        They are the same for all, as it would take too long to have them handled by each. They
+        stay until the control plane is gone.
         """
         namespace = self._namespace('crowd')
         self._load(namespace, 'create', n=1)

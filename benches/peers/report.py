@@ -36,9 +36,9 @@ def full_report(results: Results) -> str:
         '',
         f'{data["date"]}; {data["machine"]}; control plane {data["plane"]}.',
         f'{scale["n"]} objects in storm, update and delete; {scale["burst_n"]} in the burst; '
-        f'{scale["idle_n"]} in idle, restart and timers; {scale["crowd_n"]} in the crowd; latency at {scale["rate"]:g}/s for '
-        f'{scale["latency_seconds"]:g} s; idle for {scale["idle_seconds"]:g} s; '
-        f'{data["rounds"]} rounds.',
+        f'{scale["idle_n"]} in idle, restart and timers; {scale["crowd_n"]} in the crowd; '
+        f'latency at {scale["rate"]:g}/s for {scale["latency_seconds"]:g} s; '
+        f'idle for {scale["idle_seconds"]:g} s; {data["rounds"]} rounds.',
         '',
         *(f'- {name}: {version}' for name, version in data['versions'].items()),
         '',
