@@ -1,6 +1,6 @@
 """``python -m benches.scale``: whether the cost per object stays the same, however many there are.
 
-    python -m benches.scale                                  # Linux; 3 to 20 minutes; an idle machine
+    python -m benches.scale                                  # Linux; an idle machine; 3 minutes
     python -m benches.scale --sizes 1000,2000 --out /tmp/x   # to see that all works
     python -m benches.scale --render benches/results/scale   # only draw the plot again
 
