@@ -34,7 +34,7 @@ const AGENT: &str = concat!("kopf/", env!("CARGO_PKG_VERSION"));
 const JSON: &str = "application/json";
 
 /// Requests in flight at the same time, watches aside: it bounds the sockets of the operator.
-const REQUESTS_IN_FLIGHT: usize = 12;
+pub(crate) const REQUESTS_IN_FLIGHT: usize = 12;
 
 /// Pages of lists on their way at the same time. They have slots of their own: a start with many kinds and namespaces
 /// must not hold all pages in memory at once, nor must the pages wait for what is being done about earlier ones.

@@ -19,13 +19,10 @@ use tower::util::{BoxCloneSyncService, MapRequestLayer};
 use tower::{BoxError, ServiceBuilder, ServiceExt as _};
 
 use super::token_file::TokenFile;
+use crate::client::REQUESTS_IN_FLIGHT;
 
 /// Of each connection, what is read in one go. By default it grows to half a megabyte where lists are read, and stays so.
 const READ_AT_ONCE: usize = 64 * 1024;
-
-/// Connections that are kept for later requests: as many as there are requests in flight. The pool makes some more, when a
-/// request comes right before the connection of another one is free.
-const IDLE_AT_MOST: usize = 12;
 
 /// The shortest way to the server.
 type Direct = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
@@ -60,9 +57,10 @@ impl Connection {
         connector.set_read_timeout(config.read_timeout);
         connector.set_write_timeout(config.write_timeout);
         connector.set_reset_reader_on_write(config.reset_reader_on_write);
+        // The pool makes some more, when a request comes right before the connection of another one is free.
         let pool = Builder::new(TokioExecutor::new())
             .http1_max_buf_size(READ_AT_ONCE)
-            .pool_max_idle_per_host(IDLE_AT_MOST)
+            .pool_max_idle_per_host(REQUESTS_IN_FLIGHT)
             .build(connector);
         let service = ServiceBuilder::new()
             .layer(MapRequestLayer::new(sign))
