@@ -60,3 +60,31 @@ impl HeadStart {
         self.asking.join_next().await?.ok()?
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn page() -> Option<Bytes> {
+        Some(Bytes::from_static(b"{}"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn few_pages_are_kept_for_a_short_time_and_used_once() {
+        let (pages, began) = (HeadStarts::default(), Instant::now());
+        let paths: Vec<String> = (0..AT_MOST + 2).map(|number| format!("/{number}")).collect();
+        paths.iter().for_each(|path| pages.keep(path, began, page()));
+        let mut kept: Vec<_> = paths.iter().filter_map(|path| pages.take(path)).collect();
+        assert_eq!(kept.len(), AT_MOST);
+        assert!(paths.iter().all(|path| pages.take(path).is_none()));
+        assert_eq!(kept.pop().unwrap().finish(began + USABLE_FOR).await, None);
+        assert_eq!(kept.pop().unwrap().finish(began).await, page().await);
+    }
+
+    #[tokio::test]
+    async fn what_has_failed_is_asked_for_again() {
+        let (pages, now) = (HeadStarts::default(), Instant::now());
+        pages.keep("/", now, async { None });
+        assert_eq!(pages.take("/").unwrap().finish(now).await, None);
+    }
+}
