@@ -1,5 +1,7 @@
-# The front door. Every target works from a fresh clone, given Rust (rustup) and Python 3.10 or newer;
-# `controlplane`, `test-real` and `bench` need Go, too.
+# The front door. Every target works from a fresh clone, given Rust (rustup), a C compiler, openssl, Python 3.11 or newer
+# with venv, and the registries of crates and Python packages. (The package runs on Python 3.10, too; kopf 1.45, which the
+# tests compare with, does not.) `controlplane`, `test-real`, `conformance` and `bench` also need Go 1.26; `bench-budgets`
+# needs valgrind.
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,21 +9,21 @@ BIN := $(VENV)/bin
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kopf
 
 # What the native module is made of.
-RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name executed.txt) Cargo.toml Cargo.lock rust-toolchain.toml
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
 
-.PHONY: help build demo test test-rust test-python test-operators test-free-threaded test-real controlplane conformance bench bench-quick bench-budgets layout lint lint-rust lint-python invariants format clean
+.PHONY: help build demo test test-rust test-python test-operators test-free-threaded test-interpreters test-real controlplane conformance bench bench-quick bench-budgets lint lint-rust lint-python invariants format clean
 
 help:
 	@echo 'make build         .venv with the package in release mode: .venv/bin/kopf, .venv/bin/python'
 	@echo 'make demo          an operator and the life of its object on the embedded cluster, in seconds'
-	@echo 'make test          all tests that need only Rust and Python'
+	@echo 'make test          all tests that need no control plane'
 	@echo 'make test-real     the tests on a real control plane (built on the first run; needs Go)'
 	@echo 'make test-free-threaded  operators on a free-threaded interpreter: FREE_THREADED=python3.14t'
+	@echo 'make test-interpreters   the Python tests and those of operators on: INTERPRETERS="$(INTERPRETERS)"'
 	@echo 'make conformance   the embedded cluster against a real one: writes docs/conformance.md'
 	@echo 'make bench         operator frameworks side by side on a real control plane; needs an idle machine'
 	@echo 'make bench-quick   the same with small numbers: to see that all works'
 	@echo 'make bench-budgets the steps of an operator in instructions, against benches/budgets.toml; needs valgrind'
-	@echo 'make layout        which code of the native module is to be side by side; needs valgrind'
 	@echo 'make controlplane  etcd, kube-apiserver & co into $(CACHE)/controlplane/bin'
 	@echo 'make lint          formats, lints, types, and the invariants of ARCHITECTURE.md'
 	@echo 'make format        reformats the sources'
@@ -58,6 +60,14 @@ test-operators: build
 	KOPF_TEST_CLUSTER=embedded $(BIN)/python -m pytest -q tests/operators tests/clients \
 		--ignore tests/clients/test_controller_runtime.py --ignore tests/clients/test_kubectl.py
 
+# The same wheel on other interpreters, each in an environment of its own; those that are absent are named.
+INTERPRETERS ?= python3.10 python3.11 python3.12 python3.13 python3.14
+
+test-interpreters: build
+	. $(BIN)/activate && maturin build --release --quiet --out target/interpreters/wheels
+	cargo build --quiet --locked --package kopf-example-minimal --package kopf-example-memcached --package kopf-example-admission
+	$(BIN)/python scripts/test_interpreters.py $(INTERPRETERS)
+
 # For this interpreter, the module has to be built anew: there is no stable ABI for it.
 FREE_THREADED ?= python3.14t
 FREE_THREADED_VENV := target/free-threaded
@@ -75,6 +85,7 @@ controlplane:
 
 test-real: build controlplane
 	cargo build --quiet --locked --package kopf-example-minimal --package kopf-example-memcached --package kopf-example-admission
+	cargo build --quiet --locked --package kopf --example journal
 	KOPF_TEST_CLUSTER=embedded $(BIN)/python -m pytest -q tests/clients/test_controller_runtime.py tests/clients/test_kubectl.py
 	$(BIN)/python -m pytest -q tests/operators tests/clients tests/real tests/parity tests/conformance/test_conformance.py
 
@@ -93,10 +104,6 @@ bench-quick: build controlplane
 bench-budgets: build
 	cargo build --release --quiet --locked --package kopf-bench-instructions
 	$(BIN)/python -m benches.budgets
-
-# After larger changes of the engine; nothing breaks if it is forgotten.
-layout: build
-	$(BIN)/python scripts/make_layout.py
 
 lint: lint-rust lint-python invariants
 

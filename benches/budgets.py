@@ -19,8 +19,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 from typing import Any
+
+try:
+    import tomllib
+except ImportError:  # Python 3.10
+    import tomli as tomllib  # type: ignore[no-redef]
 
 HERE = pathlib.Path(__file__).parent
 BUDGETS = HERE / 'budgets.toml'

@@ -8,9 +8,13 @@ import pathlib
 import re
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+try:
+    import tomllib
+except ImportError:  # Python 3.10
+    import tomli as tomllib  # type: ignore[no-redef]
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]

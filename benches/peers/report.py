@@ -9,11 +9,16 @@ from .metrics import METRICS, Results
 
 #: The rows of the README.
 SHORT = (
+    'storm: wall, from spawn',
     'storm: CPU',
     'storm: peak RSS',
     'storm: sockets',
+    'storm: control plane CPU',
+    'update: wall',
     'update: CPU',
+    'delete: wall',
     'delete: CPU',
+    'burst: wall, from spawn',
     'latency: p50',
     'latency: p99',
     'startup: spawn → first status',

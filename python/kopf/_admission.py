@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import copy
 import json
 import logging
 from collections.abc import AsyncIterator, Mapping
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kopf import _encoding
 from kopf._causes import ConversionCause, ResourceCause, WebhookCause
 from kopf._diffs import Diff
+from kopf._memo import ReviewedMemo
 from kopf._patch import Patch
 from kopf._views import Body
 
@@ -51,9 +51,6 @@ class ReviewContext:
 
     def __init__(self, front: Front, review: Review) -> None:
         from kopf._logging import LocalObjectLogger
-        memo = review.memory
-        if memo is None:
-            memo = review.memory = copy.copy(front.memo)
         self.front = front
         self.body = Body._from_json(review.body)
         self.patch = Patch(None, body=self.body)
@@ -62,7 +59,7 @@ class ReviewContext:
         facts = json.loads(review.facts)
         common = {
             'logger': LocalObjectLogger(body=self.body, settings=front.settings),
-            'memo': memo,
+            'object_memo': ReviewedMemo(front.memos, review.keeper, self._get_uid(facts)),
             'indices': front.indices,
             'resource': front.get_resource(review.resource),
             'patch': self.patch,
@@ -79,6 +76,11 @@ class ReviewContext:
                 new=Body._from_json(review.new) if review.new is not None else None,
                 diff=Diff._from_json(review.diff),
             )
+
+    def _get_uid(self, facts: Mapping[str, Any]) -> str | None:
+        """The identity under which a memo is kept; none before there is an object."""
+        is_kept = facts.get('operation') not in (None, 'CREATE')
+        return self.body.metadata.uid if is_kept else None
 
     @classmethod
     def of(cls, front: Front, review: Review) -> ReviewContext:

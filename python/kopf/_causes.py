@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kopf._diffs import EMPTY, Diff
 from kopf._handlers import Activity, Handler, Reason
-from kopf._memo import copy_memo, recall_memo
+from kopf._memo import ObjectMemo
 from kopf._patch import Patch
 from kopf._stoppers import DaemonStopper
 from kopf._views import Body, LiveBody
@@ -37,15 +37,21 @@ class Cause:
     def __init__(
             self,
             *,
-            memo: Any,
+            memo: Any = None,
+            object_memo: ObjectMemo | None = None,
             logger: Any = None,
             make_logger: Callable[[], Any] | None = None,
             indices: Any = None,
     ) -> None:
-        self.memo = memo
+        self._memo = memo
+        self._object_memo = object_memo
         self.indices = indices if indices is not None else {}
         self._logger = logger
         self._make_logger = make_logger
+
+    @property
+    def memo(self) -> Any:
+        return self._object_memo.get() if self._object_memo is not None else self._memo
 
     @property
     def logger(self) -> Any:
@@ -251,12 +257,9 @@ class CycleContext:
                  'patch_json', 'resource')
 
     def __init__(self, front: Front, cycle: Cycle, live: Live | None = None) -> None:
-        memo = recall_memo(cycle)
-        if memo is None:
-            memo = cycle.memory = copy_memo(front.memo)
         self.front = front
         self.body = LiveBody(live) if live is not None else Body._from_json(cycle.body)
-        self.memo = memo
+        self.memo = ObjectMemo(front.memos, cycle.keeper, cycle.uid)
         self.patch = Patch(None, body=self.body)
         self.patch_json: str | None = None
         self.resource = front.get_resource(cycle.resource)
@@ -312,7 +315,7 @@ class CycleContext:
         )
 
     def _get_common(self) -> dict[str, Any]:
-        return {'memo': self.memo, 'indices': self.front.indices, 'resource': self.resource,
+        return {'object_memo': self.memo, 'indices': self.front.indices, 'resource': self.resource,
                 'patch': self.patch, 'body': self.body}
 
 

@@ -17,7 +17,7 @@ import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from kopf import _native
+from kopf import _embedded, _native
 
 T = TypeVar('T')
 
@@ -45,10 +45,11 @@ class Cluster:
                 cluster.apply('obj.yaml')
                 cluster.wait_for('kopfexamples', 'my-example', lambda obj: obj['status'])
 
-    Meanwhile, the variable `KUBECONFIG` points to it, so that operators and clients of this
-    process and of its children use it, unless `environ=False`. With `data_dir=`, the objects are
-    kept in that folder for the next time. With `workloads=False`, nobody makes pods of deployments
-    or jobs, and there is no node.
+    Meanwhile, the variable `KUBECONFIG` points to it, and the service account of the pod is hidden,
+    so that operators and clients of this process and of its children use it, unless
+    `environ=False`. In any case, an operator of this process that would log in to another cluster
+    refuses to run. With `data_dir=`, the objects are kept in that folder for the next time. With
+    `workloads=False`, nobody makes pods of deployments or jobs, and there is no node.
 
     With `async with`, the block gets an object with the same methods, all of them coroutines.
     """
@@ -75,7 +76,7 @@ class Cluster:
         self._native: _native.Cluster | None = None
         self._folder: pathlib.Path | None = None
         self._access: dict[str, str] = {}
-        self._previous: str | None = None
+        self._embedded: _embedded.Embedded | None = None
 
     def start(self) -> Cluster:
         """Start it, if it is not to be used by a `with` block."""
@@ -86,10 +87,10 @@ class Cluster:
         self._folder = pathlib.Path(tempfile.mkdtemp(prefix='kopf-cluster-'))
         self.kubeconfig.touch(mode=0o600)
         self.kubeconfig.write_text(self._access['kubeconfig'])
-        if self._environ:
-            self._previous = os.environ.get('KUBECONFIG')
-            os.environ['KUBECONFIG'] = str(self.kubeconfig)
+        self._embedded = _embedded.Embedded(
+            server=self.url, kubeconfig=str(self.kubeconfig), leading=self._environ)
         try:
+            _embedded.enter(self._embedded)
             for manifest in self._manifests:
                 self.apply(manifest)
         except BaseException:
@@ -102,11 +103,9 @@ class Cluster:
         native, self._native = self._native, None
         if native is None:
             return
-        if self._environ and os.environ.get('KUBECONFIG') == str(self.kubeconfig):
-            if self._previous is None:
-                del os.environ['KUBECONFIG']
-            else:
-                os.environ['KUBECONFIG'] = self._previous
+        if self._embedded is not None:
+            _embedded.leave(self._embedded)
+            self._embedded = None
         native.close()
         shutil.rmtree(self.kubeconfig.parent, ignore_errors=True)
 
@@ -148,6 +147,12 @@ class Cluster:
     def token(self) -> str:
         """The token of the administrator."""
         return self._access['token']
+
+    def child_environment(self) -> dict[str, str]:
+        """The variables for a process whose operators may only use this cluster."""
+        if self._embedded is None:
+            raise RuntimeError("The cluster is not running.")
+        return _embedded.child_environment(self._embedded)
 
     def apply(self, manifest: Manifest, *, namespace: str = 'default') -> list[dict[str, Any]]:
         """Create or change objects, as `kubectl apply --server-side` does; returns them all.

@@ -11,10 +11,13 @@ import sys
 def main() -> None:
     if sys.argv[1:2] == ['cluster']:
         run_cluster(sys.argv[2:])
-    from kopf._lean import import_asyncio
-    import_asyncio()
     from kopf.cli import main as run_command
-    run_command(prog_name='kopf')
+    try:
+        run_command(prog_name='kopf')
+    finally:
+        # The interpreter waits for the threads of functions; whoever interrupts it need not.
+        import signal
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def run_cluster(arguments: list[str]) -> None:

@@ -131,8 +131,9 @@ class Vault:
 def describe(handler: Handler, info: Any) -> dict[str, Any]:
     """The form of credentials for the engine. The data is always PEM there."""
     if isinstance(info, AiohttpSession):
-        raise PermanentError(f"{handler} has returned an HTTP session of aiohttp, which is not "
-                             f"supported: return kopf.ConnectionInfo instead.")
+        raise PermanentError(f"{handler} has returned a kopf.AiohttpSession, which is not "
+                             f"supported: the engine makes its own connections. Return a "
+                             f"kopf.ConnectionInfo(server=..., token=...) instead.")
     if not isinstance(info, ConnectionInfo):
         raise PermanentError(f"{handler} has returned {type(info).__name__} instead of "
                              f"kopf.ConnectionInfo or None.")

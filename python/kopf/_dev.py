@@ -134,7 +134,7 @@ class Session:
                     raise ClusterError(error.code, error.reason, f"{file}: {error}") from None
 
     def environment(self) -> dict[str, str]:
-        return {**os.environ, 'KUBECONFIG': str(self.cluster.kubeconfig), 'PYTHONUNBUFFERED': '1'}
+        return {**self.cluster.child_environment(), 'PYTHONUNBUFFERED': '1'}
 
     def look_at_sources(self) -> Stamps:
         files = [pathlib.Path(path) for path in self.options.paths]

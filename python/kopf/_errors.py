@@ -27,6 +27,9 @@ class TemporaryError(Exception):
     A delay of `None` means as soon as possible.
     """
 
+    #: For subclasses that do not call our constructor: they are not to be called again at once.
+    delay: float | None = 60
+
     def __init__(self, message: str | None = None, /, delay: float | None = 60) -> None:
         super().__init__(message)
         self.delay = delay
@@ -54,6 +57,10 @@ class AdmissionError(PermanentError):
 
 class LoginError(Exception):
     """The operator cannot authenticate to the cluster."""
+
+
+class OtherClusterError(LoginError, PermanentError):
+    """The operator would log in to another cluster than the embedded one, which is active."""
 
 
 class ActivityError(Exception):

@@ -20,6 +20,7 @@ from kopf import (
     _admission,
     _conditions,
     _declarations,
+    _embedded,
     _encoding,
     _filters,
     _indices,
@@ -31,7 +32,7 @@ from kopf import (
 )
 from kopf._admission import ReviewContext
 from kopf._causes import ActivityCause, CycleContext
-from kopf._errors import ActivityError, EngineError
+from kopf._errors import ActivityError, EngineError, OtherClusterError
 from kopf._handlers import (
     Activity,
     ActivityHandler,
@@ -44,6 +45,7 @@ from kopf._handlers import (
     WebhookType,
 )
 from kopf._invoke import Invocation, lower_title
+from kopf._memo import Memos
 from kopf._pools import Pools
 from kopf._stoppers import DaemonStopper, DaemonStoppingReason
 from kopf._version import __version__
@@ -98,15 +100,21 @@ class Front:
         self.settings = settings
         self.lifecycle = lifecycle
         self.memo = memo
+        self.memos = Memos(memo)
         self.vault = vault
         self.indices = _indices.Indices(
             handler.id for handler in registry._indexing.get_all_handlers())
         self.default_namespace: str | None = None
         self.pools = Pools(loop, settings)
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[None]] = set()  # of coroutine functions
+        self._servers: set[asyncio.Task[None]] = set()  # of webhooks
+        self._call_ended = asyncio.Event()
         self.finished: asyncio.Future[None] = loop.create_future()
         self.fatal_error: BaseException | None = None
         self.server: str | None = None  # the address of the cluster
+        self.is_stopping = False
+        # The only servers it may use if an embedded cluster is active, even after that ends.
+        self._allowed_servers = _embedded.get_servers()
         self.webhooks = _admission.Webhooks(self)
         self._on_ready = on_ready
         self._native: _native.Operator | None = None
@@ -137,6 +145,7 @@ class Front:
             _native.LOG: self._on_log,
             _native.ACTIVITY: self._on_activity,
             _native.CONFIGURE: self._on_configure,
+            _native.ACTIVITIES: self._on_activities,
             _native.CALL: self._on_call,
             _native.FILTERS: self._on_filters,
             _native.CHOOSE: self._on_choose,
@@ -170,17 +179,45 @@ class Front:
 
     def stop(self, reason: str) -> None:
         """Ask the engine to stop; the cleanup follows, and then `finished` is set."""
+        self.is_stopping = True
         if self._native is not None:
             self._native.stop(reason)
 
     def close(self) -> None:
         """Release the engine, whatever its state is."""
+        self.is_stopping = True
         if self._native is not None:
             self.loop.remove_reader(self._native.fileno())
             self._native.close()
             self._native = None
+        for server in self._servers:
+            server.cancel()
+
+    async def finish_calls(self, patience: float) -> None:
+        """Let the functions come to their ends by themselves; those that do not, are cancelled.
+
+        Daemons without a time-out are told to stop, and nobody in the engine waits for them.
+        """
+        deadline = self.loop.time() + patience
+        try:
+            while self.tasks or self._background:
+                self._call_ended.clear()
+                await asyncio.wait_for(self._call_ended.wait(), deadline - self.loop.time())
+        except (asyncio.TimeoutError, TimeoutError):
+            calls = sorted({task.get_name() for task in self.tasks} |
+                           {str(call.handler) for call in list(self._background.values())})
+            logger.warning(f"These have not ended in {patience:g} seconds after they were asked "
+                           f"to stop, and are cancelled: {', '.join(calls)}.")
+        finally:
+            await self.cancel_calls(patience)
+
+    async def cancel_calls(self, patience: float) -> None:
+        """Cancel the functions, and wait until they have noticed it. Threads go on."""
         for task in self.tasks:
             task.cancel()
+        left = self.tasks | self._servers
+        if left:
+            await asyncio.wait(left, timeout=patience)
 
     def drain(self) -> None:
         """Take all the jobs that have come, and start each of them."""
@@ -189,11 +226,10 @@ class Front:
         for job in self._native.take():
             try:
                 self._handlers_of_kinds[job.kind](job)
-            except Exception as error:
-                job.fail(error)
             except BaseException as error:
-                job.fail(error)
-                self.abort(error)
+                job.fail(error)  # never raises: the other jobs must be done, too
+                if not isinstance(error, Exception):
+                    self.abort(error)
         self._mirror_levels()
 
     def abort(self, error: BaseException) -> None:
@@ -248,6 +284,8 @@ class Front:
         activities: list[Handler] = [*registry._activities.get_all_handlers()]
         _admission.verify_server(self.settings, bool(registry._webhooks.get_all_handlers()))
         _signatures.warn_about_mismatches([*activities, *handlers], self.indices)
+        for problem in _settings_json.find_without_effect(self.settings):
+            logger.warning(problem)
         self._mirror_levels()
         job.answer(_encoding.encode({
             'settings': _settings_json.describe_settings(
@@ -257,6 +295,11 @@ class Front:
             ),
             'handlers': self._declare(handlers),
         }))
+
+    def _on_activities(self, job: Job) -> None:
+        # Some may have been declared while the operator ran.
+        activities = self.registry._activities.get_all_handlers()
+        job.answer(_encoding.encode(self._declare(activities)))
 
     def _on_activity(self, job: Job) -> None:
         handler = self._handlers[job.handler]
@@ -310,8 +353,8 @@ class Front:
     def _on_admission(self, job: Job) -> None:
         """The webhooks are known, and may be served from now on."""
         task = self.loop.create_task(self.webhooks.run(), name='kopf webhooks')
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        self._servers.add(task)
+        task.add_done_callback(self._servers.discard)
 
     def _on_call(self, job: Job) -> None:
         handler = self._handlers[job.handler]
@@ -358,8 +401,14 @@ class Front:
             self._background.pop(number, None)
         try:
             self.loop.call_soon_threadsafe(stopper.set, DaemonStoppingReason.DONE)
+            self.loop.call_soon_threadsafe(self._call_ended.set)
         except RuntimeError:
             pass  # the event loop is closed, and nobody waits in it
+
+    def forget_task(self, task: asyncio.Task[None]) -> None:
+        """The task of a coroutine function is over. In the event loop."""
+        self.tasks.discard(task)
+        self._call_ended.set()
 
     def _on_filters(self, job: Job) -> None:
         made: dict[Any, dict[str, Any]] = {}  # by the kinds of handlers or by their parents
@@ -493,6 +542,7 @@ class Front:
             if handler.activity == Activity.AUTHENTICATION:
                 from kopf import _credentials
                 description = _credentials.describe(handler, result)
+                self._confine(handler, description)
                 self.default_namespace = description.get('default_namespace')
                 self.server = description.get('server')
                 return _encoding.encode(description)
@@ -505,6 +555,21 @@ class Front:
             return None
         return _encoding.encode_or_blame(
             result, lambda: f"The result of {lower_title(handler)}")
+
+    def _confine(self, handler: Handler, description: dict[str, Any]) -> None:
+        """Refuse the credentials of any other cluster while an embedded one is active.
+
+        All credentials come along here: of the vault, of login handlers, of re-logins.
+        """
+        allowed = dict.fromkeys([*_embedded.get_servers(), *self._allowed_servers])
+        try:
+            _embedded.check(handler.id, description['server'], allowed)
+        except OtherClusterError as error:
+            self.abort(error)
+            raise
+        if allowed and description['kubeconfig']:
+            # The engine reads the kubeconfig once more, and may find another one.
+            description['expected_server'] = description['server']
 
     def notice_failure(self, invocation: Invocation, error: BaseException) -> None:
         if isinstance(invocation.handler, ActivityHandler):

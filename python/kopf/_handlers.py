@@ -74,11 +74,16 @@ class Handler:
         self.timeout = timeout
         self.retries = retries
         self.backoff = backoff
+        self._callee: Callee | None = None
 
-    @functools.cached_property
+    @property
     def callee(self) -> Callee:
-        from kopf._callees import Callee  # not before the operator runs
-        return Callee.of(self.fn)
+        """What is known of the function as it is now."""
+        callee = self._callee
+        if callee is None or not callee.is_still(self.fn):
+            from kopf._callees import Callee  # not before the operator runs
+            callee = self._callee = Callee.of(self.fn)
+        return callee
 
     @functools.cached_property
     def task_name(self) -> str:

@@ -10,11 +10,13 @@ import asyncio
 import contextvars
 import datetime
 import functools
-import types
-from collections.abc import Callable, Sequence
+import inspect
+import math
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kopf import _declarations, _encoding
+from kopf._callees import is_watched
 from kopf._causes import CycleContext, DaemonCause
 from kopf._context import cause_var, handler_var, invocation_var
 from kopf._errors import (
@@ -26,7 +28,6 @@ from kopf._errors import (
     TemporaryError,
 )
 from kopf._handlers import ChangingHandler, Handler
-from kopf._memo import spare_memo
 from kopf._registry import ChangingRegistry
 from kopf._stoppers import DaemonStoppingReason
 
@@ -49,7 +50,7 @@ class Invocation:
             context: CycleContext | ReviewContext | None,
     ) -> None:
         self.front = front
-        # Given up with the answer: contexts of tasks may live longer than the job should.
+        # Given up with the answer.
         self._job: Job | None = job
         self.handler = handler
         self.cause = cause
@@ -62,10 +63,11 @@ class Invocation:
 
     def start(self, environment: contextvars.Context | None) -> None:
         """Call the function, in the given environment if it is a child of another function."""
-        is_async, demand = self.handler.callee
+        callee = self.handler.callee
+        is_async, demand = callee.is_async, None if is_watched() else callee.demand
         kwargs = self._get_own_kwargs(demand) | self.cause.get_kwargs(demand, is_async=is_async)
         if is_async:
-            self._start_task(environment, self.handler.fn(**kwargs))
+            self._start_task(environment, self._call_async(kwargs))
         else:
             environment = environment.copy() if environment else contextvars.copy_context()
             pools = self.front.pools
@@ -103,11 +105,6 @@ class Invocation:
         assert self._job is not None, f"{self.handler} was answered already"
         return self._job
 
-    def _release_job(self) -> Job:
-        job, self._job = self.job, None
-        self.cause.release()
-        return job
-
     # Coroutine functions.
 
     def _start_task(self, environment: contextvars.Context | None, coroutine: Any) -> None:
@@ -119,7 +116,11 @@ class Invocation:
         if self._cancelled:
             self._cancel_task()
 
-    async def _run_async(self, coroutine: Any) -> None:
+    async def _call_async(self, kwargs: dict[str, Any]) -> Any:
+        # Wrappers of coroutine functions can be regular functions: they run in the task, too.
+        return await self.handler.fn(**kwargs)
+
+    async def _run_async(self, coroutine: Awaitable[Any]) -> None:
         self._enter()
         timeout = self.job.timeout
         timer = self.front.loop.call_later(timeout, self._expire) if timeout is not None else None
@@ -130,7 +131,9 @@ class Invocation:
                 await _subhandlers.execute()
         except asyncio.CancelledError as error:
             if not self._expired:
-                self.fail(error)
+                # Whoever cancels all tasks of the event loop has cancelled the operator, too;
+                # but it may come to know of it only after this task.
+                self.front.loop.call_soon(self.fail, error)
                 raise
             runtime = datetime.timedelta(seconds=self.job.runtime + (timeout or 0))
             self.fail(HandlerTimeoutError(f"{self.handler} has timed out after {runtime}."))
@@ -140,7 +143,7 @@ class Invocation:
             self.answer(result)
         finally:
             if self._task is not None:
-                self.front.tasks.discard(self._task)
+                self.front.forget_task(self._task)
                 self._task = None
             if timer is not None:
                 timer.cancel()
@@ -156,7 +159,7 @@ class Invocation:
         self._enter()
         try:
             result = self.handler.fn(**kwargs)
-            if isinstance(result, types.CoroutineType):
+            if result is not None and inspect.isawaitable(result):
                 environment = contextvars.copy_context()
                 self.front.loop.call_soon_threadsafe(self._start_task, environment, result)
                 return
@@ -230,36 +233,77 @@ class Invocation:
             self.front.remove_round(round)
             raise
 
-    # Answers.
+    # Answers. Every call gets one: what cannot be said as it is, is said in other words.
 
     def answer(self, result: Any) -> None:
         """The function has returned."""
+        accepted = self._accepted_patch
         try:
             patch, transformations = self._get_patch()
             encoded = None if result is None else self.front.encode_result(self, result)
+            warnings = self._get_warnings()
         except Exception as error:
             self.fail(error)
-        else:
-            self._finish()
-            self._release_job().answer_call(encoded, patch, transformations, *self._get_warnings())
+            return
+        job = self._finish()
+        try:
+            job.answer_call(encoded, patch, transformations, *warnings)
+        except Exception as error:
+            self._accepted_patch = accepted
+            self._fail(job, self._blame(error, result))
 
     def fail(self, error: BaseException) -> None:
         """The function has raised an error."""
+        self.front.notice_failure(self, error)
+        self._fail(self._finish(), error)
+
+    def _fail(self, job: Job, error: BaseException) -> None:
+        accepted = self._accepted_patch
+        try:
+            job.fail_call(*self._describe(error), *self._get_warnings(error))
+        except Exception as unreadable:
+            self._accepted_patch = accepted
+            blamed = self._blame(unreadable)
+            text = str(blamed)
+            job.fail_call('permanent', text, text, None, blamed, *self._reset_patch())
+
+    def _describe(self, error: BaseException) -> tuple[Any, ...]:
         try:
             patch, transformations = self._get_patch()
         except PermanentError as patch_error:
             patch, transformations = self._reset_patch()
             error = error if isinstance(error, PermanentError) else patch_error
-        self.front.notice_failure(self, error)
-        self._finish()
+        delay = None
+        if isinstance(error, TemporaryError):
+            try:
+                delay = get_delay(error)
+            except TypeError as delay_error:
+                delay_error.__cause__ = error
+                error = delay_error
         kind = get_error_kind(error)
+        if kind == 'cancelled' and not self._is_stopping(error):
+            kind = 'arbitrary'
         if isinstance(error, AdmissionError) and hasattr(self.context, 'warnings'):
             kind = 'admission'
-        self._release_job().fail_call(
-            kind, str(error), str(error) or repr(error),
-            getattr(error, 'delay', None) if isinstance(error, TemporaryError) else None,
-            error, patch, transformations, *self._get_warnings(error),
-        )
+        text = _encoding.as_text(error)
+        return (kind, text, text or _encoding.describe(error), delay, error,
+                patch, transformations)
+
+    def _is_stopping(self, error: BaseException) -> bool:
+        """Whether the function was made to stop, or makes the operator stop."""
+        return (self._cancelled or self.front.is_stopping
+                or isinstance(error, (SystemExit, KeyboardInterrupt)))
+
+    def _blame(self, error: Exception, result: Any = None) -> PermanentError:
+        """It is JSON, but the engine cannot read it: huge numbers, too many levels."""
+        title = lower_title(self.handler)
+        patch = self.context.patch if self.context is not None else None
+        blamed = (_encoding.blame(patch, lambda: f"The patch of {title}") or
+                  _encoding.blame(result, lambda: f"The result of {title}") or
+                  PermanentError(f"The outcome of {title} cannot be passed on: "
+                                 f"{_encoding.describe(error)}"))
+        blamed.__cause__ = error
+        return blamed
 
     def _get_warnings(self, error: BaseException | None = None) -> tuple[Any, ...]:
         """What only the answers to reviews have: warnings, and the code of an error."""
@@ -268,31 +312,40 @@ class Invocation:
             return ()
         code = getattr(error, 'code', None) if isinstance(error, AdmissionError) else None
         code = code if isinstance(code, int) and 0 < code < 1000 else None
-        texts = [str(warning) for warning in warnings]
+        texts = [_encoding.as_text(warning) for warning in warnings]
         return (texts,) if error is None else (texts, code)
 
-    def _finish(self) -> None:
-        """Whoever still looks at the flag of a daemon, or at its memo, need not wait for it."""
+    def _finish(self) -> Job:
+        """Give the job up: contexts of tasks may live longer than it should."""
+        job, self._job = self.job, None
         if isinstance(self.cause, DaemonCause):
-            assert isinstance(self.context, CycleContext)
-            self.front.forget_call(self.job.call_number, self.cause.stopper)
-            spare_memo(self.context.memo, self.job.cycle.keeper)
+            self.front.forget_call(job.call_number, self.cause.stopper)
+        self.cause.release()
+        return job
 
     def _get_patch(self) -> tuple[str | None, bool]:
         if self.context is None or not self.context.patch:
             return None, False
         patch = self.context.patch
-        if len(patch):
-            self.context.patch_json = _encoding.encode_or_blame(
-                patch, lambda: f"The patch of {lower_title(self.handler)}")
-        else:
-            self.context.patch_json = None
-        return self.context.patch_json, bool(patch.fns)
+        self._accepted_patch = _encoding.encode_or_blame(
+            patch, lambda: f"The patch of {lower_title(self.handler)}") if len(patch) else None
+        return self._accepted_patch, bool(patch.fns)
+
+    @property
+    def _accepted_patch(self) -> str | None:
+        """The patch as of the last handler of the cycle that has not spoiled it."""
+        return self.context.patch_json if self.context is not None else None
+
+    @_accepted_patch.setter
+    def _accepted_patch(self, content: str | None) -> None:
+        if self.context is not None:
+            self.context.patch_json = content
 
     def _reset_patch(self) -> tuple[str | None, bool]:
         """Go back to what the patch was before this handler has spoiled it."""
         import json
-        assert self.context is not None
+        if self.context is None:
+            return None, False
         patch, content = self.context.patch, self.context.patch_json
         dict.clear(patch)
         if content is not None:
@@ -317,9 +370,26 @@ def get_error_kind(error: BaseException) -> str:
         return 'retries'
     if isinstance(error, PermanentError):
         return 'permanent'
-    if isinstance(error, Exception):
-        return 'arbitrary'
-    return 'cancelled'
+    if isinstance(error, (asyncio.CancelledError, SystemExit, KeyboardInterrupt)):
+        return 'cancelled'
+    return 'arbitrary'
+
+
+def get_delay(error: TemporaryError) -> float | None:
+    """The delay of an error in seconds, if it is one."""
+    delay: Any = error.delay
+    if delay is None:
+        return None
+    rule = f"The delay of {type(error).__name__} must be a number of seconds or None, but it is"
+    try:
+        seconds = math.nan if isinstance(delay, (str, bytes, bytearray)) else float(delay)
+    except OverflowError:
+        seconds = math.inf
+    except Exception:
+        seconds = math.nan
+    if math.isnan(seconds):
+        raise TypeError(f"{rule} a {type(delay).__name__}: {_encoding.describe(delay)}")
+    return seconds
 
 
 def lower_title(handler: Handler) -> str:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from kopf import _embedded
 from kopf._errors import LoginError
 
 
@@ -32,7 +33,7 @@ class Kubeconfig:
 def find_files() -> list[str]:
     """The files to be read, if there are any."""
     default = '~/.kube/config'
-    spec = os.environ.get('KUBECONFIG')
+    spec = os.environ.get('KUBECONFIG') or _embedded.get_kubeconfig()
     if not spec:
         spec = default if os.path.exists(os.path.expanduser(default)) else ''
     paths = (path.strip() for path in spec.split(os.pathsep))

@@ -3,6 +3,8 @@
 They are login handlers, and can be called from users' own login handlers. If an operator has
 none, `choose_fallbacks` picks the suitable ones: those of the client libraries that the
 user's code has imported, so that they get configured on the way; or else our own.
+
+While an embedded cluster is active, all of them log in to it by its kubeconfig, in pods, too.
 """
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kopf import _clients
+from kopf import _clients, _embedded
 from kopf._credentials import ConnectionInfo, DelegatedConnectionInfo
 from kopf._errors import LoginError
 
@@ -27,7 +29,7 @@ PRIORITY_OF_PYKUBE = 20
 PRIORITY_OF_KUBECONFIG = 10
 PRIORITY_OF_SERVICE_ACCOUNT = 20
 
-_SECRETS = '/var/run/secrets/kubernetes.io/serviceaccount'
+_SECRETS = _clients.SERVICE_ACCOUNT
 
 
 def choose_fallbacks() -> list[Callable[..., Any]]:
@@ -42,7 +44,7 @@ def choose_fallbacks() -> list[Callable[..., Any]]:
     if not fns:
         if has_kubeconfig():
             fns.append(login_with_kubeconfig)
-        if has_service_account():
+        if has_service_account() and _embedded.get_kubeconfig() is None:
             fns.append(login_with_service_account)
     _clients.configure_when_imported()
     return fns
@@ -60,12 +62,15 @@ def login_via_client(
         import kubernetes.config
     except ImportError:
         return None
+    embedded = _embedded.get_kubeconfig()
     try:
+        if embedded is not None:  # not even in a pod
+            raise kubernetes.config.ConfigException("There is an embedded cluster.")
         kubernetes.config.load_incluster_config()
         logger.debug("Client is configured in cluster with service account.")
     except kubernetes.config.ConfigException:
         try:
-            kubernetes.config.load_kube_config()
+            kubernetes.config.load_kube_config(**_as_kwargs('config_file', embedded))
             logger.debug("Client is configured via kubeconfig file.")
         except kubernetes.config.ConfigException as error:
             raise LoginError("Cannot authenticate the client library "
@@ -102,12 +107,16 @@ async def login_via_async_client(
         import kubernetes_asyncio.config
     except ImportError:
         return None
+    embedded = _embedded.get_kubeconfig()
     try:
+        if embedded is not None:  # not even in a pod
+            raise kubernetes_asyncio.config.ConfigException("There is an embedded cluster.")
         kubernetes_asyncio.config.load_incluster_config()
         logger.debug("Async client is configured in cluster with service account.")
     except kubernetes_asyncio.config.ConfigException:
         try:
-            await kubernetes_asyncio.config.load_kube_config()
+            await kubernetes_asyncio.config.load_kube_config(
+                **_as_kwargs('config_file', embedded))
             logger.debug("Async client is configured via kubeconfig file.")
         except kubernetes_asyncio.config.ConfigException as error:
             raise LoginError("Cannot authenticate the async client library "
@@ -144,12 +153,15 @@ def login_via_pykube(
         import pykube
     except ImportError:
         return None
+    embedded = _embedded.get_kubeconfig()
     try:
+        if embedded is not None:  # not even in a pod
+            raise FileNotFoundError("There is an embedded cluster.")
         config = pykube.KubeConfig.from_service_account()
         logger.debug("Pykube is configured in cluster with service account.")
     except FileNotFoundError:
         try:
-            config = pykube.KubeConfig.from_file()
+            config = pykube.KubeConfig.from_file(**_as_kwargs('filename', embedded))
             logger.debug("Pykube is configured via kubeconfig file.")
         except (pykube.PyKubeError, FileNotFoundError) as error:
             raise LoginError("Cannot authenticate pykube "
@@ -185,6 +197,8 @@ def login_with_service_account(*, settings: OperatorSettings, **_: Any) -> Conne
     """Log in with the service account of the pod."""
     if not has_service_account():
         return None
+    if _embedded.get_kubeconfig() is not None:
+        return login_with_kubeconfig(settings=settings)
     token_path, authority_path = f'{_SECRETS}/token', f'{_SECRETS}/ca.crt'
     return ConnectionInfo(
         server='https://kubernetes.default.svc',
@@ -236,6 +250,11 @@ def has_kubeconfig() -> bool:
 
 def has_service_account() -> bool:
     return os.path.exists(f'{_SECRETS}/token')
+
+
+def _as_kwargs(name: str, value: str | None) -> dict[str, Any]:
+    """An argument, if it is given; otherwise, the library uses its own default."""
+    return {} if value is None else {name: value}
 
 
 def _read(path: str) -> str | None:

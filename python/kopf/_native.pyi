@@ -5,6 +5,7 @@ The engine queues jobs and makes the file descriptor `Operator.fileno()` readabl
 all of them at once with `Operator.take()` in the loop's thread, and answers each one later, from
 any thread, with `Job.answer()` or `Job.fail()`. No engine thread ever waits for the GIL to queue.
 """
+import os
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ SERVED: Final[int]     # nothing: the server `number` is found at `content`, or 
 REVIEWED: Final[int]   # nothing: `content` is the answer to the review with `token`
 STOP: Final[int]       # nothing: the call `call_number` of a daemon or a timer is to stop for the `reasons`
 DELAY: Final[int]      # float: the initial delay of the daemon or the timer `handler`
+ACTIVITIES: Final[int]  # str: JSON [...]: the handlers of activities that are declared by now
 
 class Cycle:
     """One handling cycle of one object: what all calls in it share."""
@@ -41,12 +43,11 @@ class Cycle:
     new: bytes | None             # JSON of the current essence
     diff: bytes | None            # JSON list of [op, [field...], old, new]
     context: Any                  # free for the front: views, patch, logger of this cycle; None at first
-    memory: Any                   # free for the front, kept as long as the object: memo; None at first
-    keeper: Keeper                # the same memory, without the cycle
+    keeper: Keeper                # the memory of the object
 
 class Keeper:
-    """The memory of one object alone."""
-    memory: Any
+    """The memory of one object alone, without the cycle or the review that it is from."""
+    memory: Any                   # free for the front, kept as long as the object: memo; None at first
 
 class Review:
     """One object under review by webhooks: what all calls for it share."""
@@ -58,7 +59,7 @@ class Review:
     facts: bytes                  # JSON of {operation, subresource, dryrun, userinfo, headers, sslpeer},
                                   # or of {from_version, to_version} of conversions
     context: Any                  # free for the front; None at first
-    memory: Any                   # free for the front, kept as long as the object: memo; None at first
+    keeper: Keeper                # the memory of the object, or a new one if the object is not known
 
 class Live:
     """The newest state of an object, while its daemon or timer is called."""
@@ -164,6 +165,8 @@ class Cluster:
 
 def command_line(arguments: Sequence[str], /) -> int:
     """Run a command that needs no Python, such as ['kopf', 'cluster']; gives the exit code."""
+def write_kubeconfig(path: str | os.PathLike[str], text: str, /) -> None:
+    """Raises OSError if it cannot be written, or if the file is there and not written by kopf."""
 
 # Pure helpers of the engine, for storages and structures on this side.
 def storage_keys(prefix: str, key: str, v1: bool, /) -> list[str]: ...

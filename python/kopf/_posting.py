@@ -6,12 +6,12 @@ Everything works in any thread; failures never reach the handlers.
 from __future__ import annotations
 
 import datetime
-import json
 import logging
 import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kopf import _encoding
 from kopf._context import front_var, settings_var
 from kopf._fields import walk
 from kopf._views import Body, build_object_reference
@@ -19,6 +19,8 @@ from kopf._views import Body, build_object_reference
 if TYPE_CHECKING:
     from kopf._settings import OperatorSettings
     from kopf._types import ObjectReference
+
+logger = logging.getLogger('kopf._core.engines.posting')
 
 MAX_MESSAGE_LENGTH = 1024
 CUT_MESSAGE_INFIX = '...'
@@ -68,7 +70,7 @@ def exception(
     settings = settings_var.get()
     if settings.posting.enabled and settings.posting.level <= logging.ERROR:
         reason = reason or type(exc).__name__
-        message = ' '.join(str(part) for part in (message, exc) if part)
+        message = ' '.join(_encoding.as_text(part) for part in (message, exc) if part)
         _post_all(objs, 'Error', reason, message, backoffs, settings)
 
 
@@ -169,9 +171,15 @@ def _post(
         return
     front = front_var.get()
     now = datetime.datetime.now(datetime.timezone.utc)
-    body = build_event(reference, type, reason, str(message), settings,
-                       front.default_namespace, now)
-    front.post_event(json.dumps(body, separators=(',', ':')), backoffs)
+    body = build_event(reference, _encoding.as_text(type), _encoding.as_text(reason),
+                       _encoding.as_text(message), settings, front.default_namespace, now)
+    try:
+        front.post_event(_encoding.encode(body), backoffs)
+    except Exception as error:
+        # Not of the object's logger: it would be posted as an event.
+        name = _encoding.as_text(reference.get('name'))
+        logger.error(f"The event about {_encoding.as_text(reference.get('kind'))} {name} "
+                     f"cannot be posted and is skipped: {_encoding.describe(error)}")
 
 
 def _as_mapping(obj: Any) -> Any:

@@ -12,11 +12,12 @@ import logging
 import os
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from kopf import _peering, _signals, lifecycles
+from kopf import _embedded, _peering, _signals, lifecycles
 from kopf._context import front_var, settings_var
 from kopf._flags import Flag, FlagWatcher, raise_flag
 from kopf._front import Front
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
     from kopf._resources import NamespacePattern
 
 logger = logging.getLogger('kopf._core.reactor.running')
+
+#: How long functions may run on after everything else has ended, and how long they may take
+#: to notice that they are cancelled.
+_PATIENCE_SECONDS = 5.0
+#: A signal in this time after another one is the same one.
+_SAME_SIGNAL_SECONDS = 1.0
 
 
 def run(
@@ -142,6 +149,11 @@ async def spawn_tasks(
                       "compatibility.", FutureWarning, stacklevel=2)
         clusterwide = True
 
+    for name, value in (('indexers', indexers), ('memories', memories), ('insights', insights)):
+        if value is not None:
+            warnings.warn(f"{name}= has no effect: the engine has its own. It is accepted for "
+                          f"compatibility with kopf 1.45; leave it out.", stacklevel=2)
+
     settings = settings if settings is not None else OperatorSettings()
     settings.peering.clusterwide = clusterwide
     if peering_name is not None:
@@ -152,6 +164,7 @@ async def spawn_tasks(
     if priority is not None:
         settings.peering.priority = priority
 
+    _embedded.adopt()
     loop = asyncio.get_running_loop()
     front = Front(
         loop=loop,
@@ -215,11 +228,12 @@ async def _serve(
             stopper.stop("The operator is cancelled.", limited=True)
             await asyncio.shield(front.finished)
             raise
-    finally:
-        stopper.close()
         front.close()
-        if front.tasks:
-            await asyncio.wait(front.tasks, timeout=5)
+        await front.finish_calls(_PATIENCE_SECONDS)
+    finally:
+        front.close()
+        await front.cancel_calls(_PATIENCE_SECONDS)
+        stopper.close()
 
 
 class _Stopper:
@@ -228,7 +242,7 @@ class _Stopper:
     def __init__(self, front: Front, stop_flag: Flag | None) -> None:
         self._front = front
         self._killer: threading.Timer | None = None
-        self._signalled = False
+        self._signalled_at: float | None = None
         self._watcher = FlagWatcher(stop_flag, front.loop, self._on_flag)
         try:
             _signals.subscribe(front.loop, self._on_signal)
@@ -251,10 +265,14 @@ class _Stopper:
         self._front.stop(reason)
 
     def _on_signal(self, number: int) -> None:
-        if self._signalled:
-            return  # it is stopping already; some shells send a signal twice
-        self._signalled = True
-        name = signal.Signals(number).name
+        name, now = signal.Signals(number).name, time.monotonic()
+        if self._signalled_at is not None:
+            # Some shells send a signal twice; people need longer to lose their patience.
+            if now - self._signalled_at >= _SAME_SIGNAL_SECONDS:
+                _signals.exit_at_once(self._front.loop, number, lambda: logger.warning(
+                    f"Signal {name} is received again. The process ends at once."))
+            return
+        self._signalled_at = now
         logger.info(f"Signal {name} is received. Operator is stopping.")
         self.stop(f"Signal {name}", limited=True)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click.testing
 
-from kopf import cli
+from kopf import _embedded, cli
 
 if TYPE_CHECKING:
     from kopf._registry import OperatorRegistry
@@ -47,12 +47,14 @@ class KopfRunner(contextlib.AbstractContextManager):
         self.timeout = timeout
         self.registry = registry
         self.settings = settings
+        self._servers: tuple[str, ...] = ()
         self._stop = threading.Event()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._target, name='kopf runner')
         self._future: ResultFuture[click.testing.Result] = concurrent.futures.Future()
 
     def __enter__(self) -> KopfRunner:
+        self._servers = _embedded.get_servers()
         self._thread.start()
         self._ready.wait()
         return self
@@ -79,6 +81,8 @@ class KopfRunner(contextlib.AbstractContextManager):
     def _target(self) -> None:
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
+        # The cluster of the block may end while the operator is still starting.
+        _embedded.confine(self._servers)
         self._ready.set()
         controls = cli.CLIControls(
             registry=self.registry, settings=self.settings, stop_flag=self._stop, loop=loop)

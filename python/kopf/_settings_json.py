@@ -1,6 +1,7 @@
 """The settings as data for the engine, under the same names."""
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -111,6 +112,31 @@ def describe_settings(
         },
         'lifecycle': lifecycle,
     }
+
+
+#: Settings that are accepted for compatibility only: why they are not needed.
+_WITHOUT_EFFECT = {
+    ('persistence', 'consistency_timeout'):
+        "the engine knows the versions of its own patches, and does not wait for their echoes",
+    ('queueing', 'idle_timeout'):
+        "the engine has no worker per object that could be idle",
+    ('posting', 'idle_timeout'):
+        "the engine has no worker per object that could be idle",
+}
+
+
+def find_without_effect(settings: OperatorSettings) -> list[str]:
+    """The settings that were changed in vain, each as a sentence for the log."""
+    return [
+        f"settings.{group}.{name} has no effect: {reason}."
+        for (group, name), reason in _WITHOUT_EFFECT.items()
+        if getattr(getattr(settings, group), name) != _get_default(getattr(settings, group), name)
+    ]
+
+
+def _get_default(group: Any, name: str) -> Any:
+    [field] = [field for field in dataclasses.fields(group) if field.name == name]
+    return field.default
 
 
 def flatten_delays(delays: float | Iterable[float] | None) -> list[float]:

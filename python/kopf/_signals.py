@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import signal
 import threading
 import weakref
@@ -61,6 +62,19 @@ def unsubscribe(loop: asyncio.AbstractEventLoop, listener: _Listener) -> None:
             former = subscribers.former.pop(number, None)
             if callable(former):
                 signal.signal(number, former)
+
+
+def exit_at_once(
+        loop: asyncio.AbstractEventLoop, number: int, announce: Callable[[], None],
+) -> None:
+    """End the process by the signal, unless the application has a handler of its own for it."""
+    subscribers = _subscribers.get(loop)
+    former = subscribers.former.get(number) if subscribers is not None else None
+    if callable(former) and not _is_default(former):
+        return
+    announce()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 def _on_signal(loop: asyncio.AbstractEventLoop, number: int) -> None:

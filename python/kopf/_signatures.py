@@ -1,12 +1,15 @@
 """Functions that cannot be called with the kwargs of the framework: named at the start.
 
 Such a handler fails in every call with a TypeError. One warning with the file and the line
-at the start is easier to notice.
+at the start is easier to notice. Only the function that is called counts: a wrapper may add
+arguments for the function that it wraps, or take some away.
 """
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
+import types
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
@@ -49,10 +52,13 @@ def warn_about_mismatches(handlers: Iterable[Handler], indices: Collection[str])
 
 def find_mismatch(fn: Callable[..., Any], names: Collection[str]) -> str | None:
     """What prevents a function from being called with these kwargs, if anything."""
-    try:
-        parameters = inspect.signature(fn).parameters.values()
-    except (TypeError, ValueError):
+    bare = _strip(fn)
+    if bare is None:
         return None  # a builtin or an exotic callable: it is not known until it is called
+    try:
+        parameters = inspect.signature(bare).parameters.values()
+    except (TypeError, ValueError):
+        return None  # such as a method without self
     required = [
         parameter.name for parameter in parameters
         if parameter.default is parameter.empty and
@@ -69,8 +75,31 @@ def find_mismatch(fn: Callable[..., Any], names: Collection[str]) -> str | None:
     return None
 
 
+def _strip(fn: Any) -> Callable[..., Any] | None:
+    """The same function without what decorators say about it: `__wrapped__`, `__signature__`.
+
+    None if it is not written in Python, or pretends to be what it is not, as proxies do.
+    """
+    if type(fn) is types.FunctionType:
+        bare = types.FunctionType(
+            fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+        bare.__kwdefaults__ = fn.__kwdefaults__
+        return bare
+    if type(fn) is functools.partial:
+        inner = _strip(fn.func)
+        return functools.partial(inner, *fn.args, **fn.keywords) if inner is not None else None
+    if type(fn) is types.MethodType:
+        inner = _strip(fn.__func__)
+        return types.MethodType(inner, fn.__self__) if inner is not None else None
+    call = type(fn).__call__
+    if type(call) is types.FunctionType:
+        inner = _strip(call)
+        return types.MethodType(inner, fn) if inner is not None else None
+    return None
+
+
 def _locate(fn: Callable[..., Any]) -> str:
-    fn = inspect.unwrap(getattr(fn, 'func', fn))
+    fn = getattr(fn, 'func', fn)
     name = getattr(fn, '__qualname__', repr(fn))
     code = getattr(fn, '__code__', None)
     return f'{name}() in {code.co_filename}:{code.co_firstlineno}' if code else f'{name}()'

@@ -105,7 +105,8 @@ def run(
         liveness_endpoint: str | None,
 ) -> None:
     """Start an operator with the handlers of the files and modules."""
-    from kopf import _loader, _registry
+    from kopf import _embedded, _loader, _registry
+    _embedded.adopt()  # before the handlers import a client library
     namespace = os.environ.get('KOPF_RUN_NAMESPACE')
     if namespace:
         namespaces = (*namespaces, namespace)
@@ -229,7 +230,7 @@ def cluster(arguments: Sequence[str]) -> None:
 @click.option('-p', '--port', type=click.IntRange(0, 65535), default=0,
               help="The port of the cluster; any free one by default.")
 @click.option('--kubeconfig', type=click.Path(dir_okay=False),
-              help="Write the kubeconfig to this file, too.")
+              help="Write the kubeconfig to this file, too, unless somebody else wrote it.")
 @click.option('--data-dir', type=click.Path(file_okay=False),
               help="Keep the state of the cluster in this folder, over restarts.")
 @click.option('--workloads/--no-workloads', default=True,
@@ -261,7 +262,7 @@ def dev(
 
     Nothing else is needed: no cluster, no Docker. The operator is restarted when its files change.
     """
-    from kopf import _dev
+    from kopf import _dev, _native
     from kopf._cluster import Cluster, ClusterError
     if not paths and not modules:
         raise click.UsageError("Which handlers? Name their files, or modules with -m.")
@@ -274,9 +275,7 @@ def dev(
         with Cluster(
                 port=port, data_dir=data_dir, workloads=workloads, environ=False) as cluster:
             if kubeconfig is not None:
-                descriptor = os.open(kubeconfig, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-                with os.fdopen(descriptor, 'w') as file:
-                    file.write(cluster.kubeconfig.read_text())
+                _native.write_kubeconfig(kubeconfig, cluster.kubeconfig.read_text())
             click.secho(f"Kubernetes (embedded) listens on {cluster.url}", bold=True, err=True)
             click.echo(f"  export KUBECONFIG={kubeconfig or cluster.kubeconfig}", err=True)
             tell = functools.partial(click.secho, fg='magenta', err=True)
@@ -288,7 +287,7 @@ def dev(
 
 def _run(controls: CLIControls, **kwargs: Any) -> None:
     from kopf import _run as running
-    from kopf._errors import ActivityError, EngineError
+    from kopf._errors import ActivityError, EngineError, OtherClusterError
     loop, own = controls.loop, None
     if loop is None:
         try:
@@ -299,7 +298,7 @@ def _run(controls: CLIControls, **kwargs: Any) -> None:
             loop = own = uvloop.new_event_loop()
     try:
         running.run(loop=loop, **kwargs)
-    except (ActivityError, EngineError) as error:
+    except (ActivityError, EngineError, OtherClusterError) as error:
         cause = str(error.__cause__ or '')
         _prepare_to_tell(error, str(error) if cause in str(error) else f"{error}: {cause}")
         raise

@@ -109,6 +109,13 @@ def report(results: list[Result], deliberate: list[Deliberate], version: str) ->
         'by field (code, headers, body, with the managed fields), after uids, times, versions,',
         'generated names, addresses and certificates are replaced by words for them.',
         '',
+        'The real server runs with the defaults of Kubernetes but for these: priority and',
+        'fairness is off, so are anonymous requests; users have static tokens and may do',
+        'everything; etcd does not wait for the disk. Discovery and OpenAPI are answered from a',
+        'capture of the same version, so they are equal by construction. Most requests are the',
+        'same questions about each kind: what the questions do not touch is not compared; see',
+        '`cluster.md` for what is not enforced.',
+        '',
         f'**{whole.equal} of {whole.requests} requests are answered alike: '
         f'{percent(whole.share)}**',
         '',

@@ -280,6 +280,50 @@ def check(memo, spec, old, logger, **_):
     process.wait_log('Seen by the creation.')
 
 
+def test_memos_beside_daemons_and_timers(webhooks: Webhooks, examples: ExampleObjects) -> None:
+    process = webhooks.start("""
+@kopf.daemon('kopfexamples')
+async def daemon(memo, stopped, **_):
+    await stopped.wait()
+
+@kopf.timer('kopfexamples', interval=0.1)
+async def timer(memo, logger, **_):
+    logger.info('Ticked after reviews.' if memo.get('reviews') else 'Ticked, no reviews.')
+
+@kopf.on.validate('kopfexamples', labels=LABELS, operations=['UPDATE'])
+def check(memo, old, spec, logger, **_):
+    if old['spec'] != spec:
+        memo['reviews'] = memo.get('reviews', 0) + 1
+        logger.info(f'Reviewed with a {type(memo).__name__}: {memo.reviews}.')
+""")
+    webhooks.wait()
+    examples.create('obj', metadata={'labels': webhooks.labels})
+    process.wait_log('Ticked, no reviews.')
+    examples.patch('obj', {'spec': {'x': 1}})
+    # Maybe more than once: the API server asks again if the object has changed meanwhile.
+    process.wait_log('Reviewed with a Memo: 1.')
+    process.wait_log('Ticked after reviews.')
+
+
+def test_memos_of_objects_that_are_only_reviewed(
+    webhooks: Webhooks, examples: ExampleObjects
+) -> None:
+    process = webhooks.start("""
+@kopf.on.validate('kopfexamples', labels=LABELS)
+def check(memo, old, logger, dryrun, **_):
+    if not dryrun:
+        memo.reviews = memo.get('reviews', 0) + 1
+        logger.info(f'Review {memo.reviews} {"of an update" if old else "of a creation"}.')
+""")
+    webhooks.wait_asked('check')
+    examples.create('obj', metadata={'labels': webhooks.labels})
+    process.wait_log('Review 1 of a creation.')
+    examples.patch('obj', {'spec': {'x': 1}})
+    process.wait_log('Review 1 of an update.')
+    examples.patch('obj', {'spec': {'x': 2}})
+    process.wait_log('Review 2 of an update.')
+
+
 def test_filters_and_callbacks(webhooks: Webhooks, examples: ExampleObjects) -> None:
     process = webhooks.start("""
 def note(text):

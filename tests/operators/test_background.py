@@ -347,7 +347,7 @@ async def timer_fn(patch, memo, logger, **_):
         patch.metadata.labels['x'] = 'valid'
 """)
     examples.create('obj')
-    process.wait_log('Patching was refused, its content is lost')
+    process.wait_log('The API has rejected a patch')
     process.wait_log('Patching has failed: the transformations of the patch have failed')
     process.wait_log('Called 4 times.')
     examples.wait('obj', lambda body: body['metadata'].get('labels') == {'x': 'valid'})
@@ -432,4 +432,30 @@ async def timer_fn(name, logger, **_):
     kept = [int(line.rsplit(' ', 1)[1]) for line in process.lines() if 'Kept' in line]
     # Those that are called at the same time are there: four of each.
     assert kept[-1] <= 30 * 4, kept
+    assert process.stop() == 0
+
+
+def test_memos_outlive_the_ends_of_timers(
+    operator: StartOperator, examples: ExampleObjects
+) -> None:
+    """What a slow handler puts into the memo is there, whatever has ended in the meantime."""
+    process = operator("""
+import asyncio
+import kopf
+
+TICKED = asyncio.Event()
+
+@kopf.on.create('kopfexamples')
+async def create_fn(memo, **_):
+    TICKED.clear()
+    await TICKED.wait()
+    memo.client = 'the client'
+
+@kopf.timer('kopfexamples', id='timer', interval=0.1)
+async def timer_fn(memo, **_):
+    TICKED.set()
+    return memo.get('client')
+""")
+    examples.create('obj', spec={})
+    examples.wait('obj', lambda body: body['status']['timer'] == 'the client')
     assert process.stop() == 0

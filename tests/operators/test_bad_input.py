@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -308,3 +309,151 @@ async def slow_fn(logger, **_):
     works(examples)
     assert process.stop() == 0
     assert problems_of(process) == []
+
+
+@pytest.mark.parametrize('prefix', ['', 'async '], ids=['sync', 'async'])
+@pytest.mark.parametrize(
+    'outcome, words',
+    [
+        ('raise Mute()', ['failed with an exception', 'Mute: its text is not available']),
+        ('raise TextOfNone()', ['failed with an exception', 'TextOfNone: its text is not']),
+        (r"raise Exception('file \udcff')", ['failed with an exception', 'file \ufffd']),
+        ('raise GeneratorExit("gone")', ['failed with an exception', 'gone']),
+        ('raise asyncio.CancelledError()', ['failed with an exception', 'CancelledError()']),
+        (
+            "raise kopf.TemporaryError('boo', delay='5')",
+            ['failed with an exception', 'The delay of TemporaryError', "a str: '5'"],
+        ),
+        (
+            "raise kopf.TemporaryError('boo', delay=datetime.timedelta(seconds=5))",
+            ['failed with an exception', 'The delay of TemporaryError', 'timedelta'],
+        ),
+    ],
+)
+def test_errors_that_are_hard_to_tell(
+    prefix: str,
+    outcome: str,
+    words: list[str],
+    operator: StartOperator,
+    examples: ExampleObjects,
+) -> None:
+    """The handler is called as often as `retries=` says, and the log tells what has happened."""
+    script = f"""{GOOD}
+import asyncio
+import datetime
+
+class Mute(Exception):
+    def __str__(self): raise RuntimeError('no text')
+
+class TextOfNone(Exception):
+    def __str__(self): return None
+
+@kopf.on.create('kopfexamples', when=lambda name, **_: name == 'odd', retries=2, backoff=0.1)
+{prefix}def odd_fn(logger, **_):
+    logger.info('odd_fn is called.')
+    {outcome}
+"""
+    process = operator(script, '--log-format=json')
+    examples.create('odd', spec={})
+    wait_problem(process, "Handler 'odd_fn'", *words, 'will try again in 0.1 seconds')
+    wait_problem(process, "Handler 'odd_fn'", *words, 'it would exceed 2 retries')
+    works(examples)
+    assert process.stop() == 0
+    assert process.count('odd_fn is called.') == 2
+    assert process.count('Throttling') == 0
+
+
+@pytest.mark.parametrize(
+    'value, stored, problem',
+    [
+        (r"os.fsdecode(b'report-\xff.txt')", 'report-\ufffd.txt', None),
+        ('10**400', None, ['is not JSON-compatible', 'int 1000']),
+        ('math.inf', None, ['is not JSON-compatible', 'float inf']),
+    ],
+    ids=['not utf-8', 'huge', 'infinite'],
+)
+def test_values_that_are_hard_to_pass_on(
+    value: str,
+    stored: str | None,
+    problem: list[str] | None,
+    operator: StartOperator,
+    examples: ExampleObjects,
+) -> None:
+    """Kubernetes replaces what is not UTF-8, and refuses the rest; timers go on in any case."""
+    script = f"""{GOOD}
+import math
+import os
+
+def is_odd(name, **_):
+    return name == 'odd'
+
+@kopf.on.create('kopfexamples', id='returning', when=is_odd)
+def returning_fn(**_):
+    return {{'value': {value}}}
+
+@kopf.on.create('kopfexamples', id='patching', when=is_odd)
+def patching_fn(patch, **_):
+    patch.status['patched'] = {value}
+
+@kopf.timer('kopfexamples', id='ticking', when=is_odd, interval=0.1)
+def ticking_fn(patch, memo, **_):
+    memo.ticks = memo.get('ticks', 0) + 1
+    if memo.ticks == 2:
+        patch.status['ticked'] = {value}
+    if memo.ticks == 5:
+        patch.status['survived'] = True
+"""
+    process = operator(script, '--log-format=json')
+    examples.create('odd', spec={})
+    odd = examples.wait('odd', lambda body: body['status']['survived'] and handled(body))
+    status = odd['status']
+    if problem is None:
+        assert status['returning'] == {'value': stored}
+        assert (status['patched'], status['ticked']) == (stored, stored)
+        assert problems_of(process) == []
+    else:
+        wait_problem(process, "The result of handler 'returning'", "'value'", *problem)
+        wait_problem(process, "The patch of handler 'patching'", "'status.patched'", *problem)
+        wait_problem(process, "The patch of timer 'ticking'", "'status.ticked'", *problem)
+        assert not {'returning', 'patched', 'ticked'} & set(status)
+    works(examples)
+    assert process.stop() == 0
+    assert process.count('Throttling') == 0
+
+
+def handled(body: Any) -> bool:
+    return 'kopf.zalando.org/last-handled-configuration' in body['metadata']['annotations']
+
+
+def test_events_that_are_hard_to_pass_on(
+    operator: StartOperator, examples: ExampleObjects, plane: Plane, namespace: str
+) -> None:
+    """Texts of events never fail the handler."""
+    script = r"""
+import kopf
+import os
+
+class Mute(Exception):
+    def __str__(self): raise RuntimeError('no text')
+
+@kopf.on.create('kopfexamples', id='fn')
+def fn(body, **_):
+    kopf.info(body, reason='Found', message='file ' + os.fsdecode(b'\xff'))
+    kopf.exception(body, reason='Failed', exc=Mute())
+    kopf.info(body, reason='Soon', message='x', backoffs='never')
+    return 'done'
+"""
+    process = operator(script, '--log-format=json')
+    examples.create('some', spec={})
+    examples.wait('some', lambda body: body['status']['fn'] == 'done')
+
+    def posted() -> dict[str, str]:
+        events = plane.client.get(f'/api/v1/namespaces/{namespace}/events')['items']
+        messages = {event['reason']: event['message'] for event in events}
+        return messages if {'Found', 'Failed'} <= set(messages) else {}
+
+    messages = wait_for('The events', posted)
+    assert messages['Found'] == 'file \ufffd'
+    assert messages['Failed'].startswith('<Mute: its text is not available')
+    wait_problem(process, 'The event about KopfExample some cannot be posted')
+    assert process.stop() == 0

@@ -2,21 +2,54 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import pathlib
 import random
+import socket
+import threading
 import time
-from collections.abc import Callable
+import urllib.parse
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from cluster_client import wait_for
 from cluster_fixtures import ExampleObjects, Plane
+from controlplane import free_ports
+from gatekeeper import Gatekeeper
 from operator_process import OperatorProcess
 
 StartOperator = Callable[..., OperatorProcess]
+
+DEFINITIONS = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+
+#: A kind that only some of these tests have.
+LATE_KIND = {
+    'apiVersion': 'apiextensions.k8s.io/v1',
+    'kind': 'CustomResourceDefinition',
+    'metadata': {'name': 'kopflates.late.kopf.test'},
+    'spec': {
+        'scope': 'Namespaced',
+        'group': 'late.kopf.test',
+        'names': {'kind': 'KopfLate', 'plural': 'kopflates', 'singular': 'kopflate'},
+        'versions': [
+            {
+                'name': 'v1',
+                'served': True,
+                'storage': True,
+                'schema': {
+                    'openAPIV3Schema': {
+                        'type': 'object',
+                        'x-kubernetes-preserve-unknown-fields': True,
+                    }
+                },
+            }
+        ],
+    },
+}
 
 
 def test_async_handler_is_cancelled_at_its_timeout(
@@ -288,30 +321,6 @@ def test_new_crd_is_served_at_once(operator: StartOperator, plane: Plane, namesp
     """The kinds that appear while the operator runs are watched; those which go are not, and come
     again.
     """
-    crd = {
-        'apiVersion': 'apiextensions.k8s.io/v1',
-        'kind': 'CustomResourceDefinition',
-        'metadata': {'name': 'kopflates.late.kopf.test'},
-        'spec': {
-            'scope': 'Namespaced',
-            'group': 'late.kopf.test',
-            'names': {'kind': 'KopfLate', 'plural': 'kopflates', 'singular': 'kopflate'},
-            'versions': [
-                {
-                    'name': 'v1',
-                    'served': True,
-                    'storage': True,
-                    'schema': {
-                        'openAPIV3Schema': {
-                            'type': 'object',
-                            'x-kubernetes-preserve-unknown-fields': True,
-                        }
-                    },
-                }
-            ],
-        },
-    }
-    crds = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
     objects = ExampleObjects(plane.client, namespace)
     objects.path = f'/apis/late.kopf.test/v1/namespaces/{namespace}/kopflates'
     process = operator("""
@@ -323,7 +332,7 @@ def create_fn(**_):
 """)
     try:
         for _ in range(2):
-            plane.client.create(crds, crd)
+            plane.client.create(DEFINITIONS, LATE_KIND)
             wait_for('The kind is served', lambda: plane.client.get(objects.path))
             wait_for(
                 'The object is accepted',
@@ -341,11 +350,103 @@ def create_fn(**_):
                 ),
             )
             objects.wait('obj', lambda body: body['status']['create_fn'] == 'created')
-            plane.client.delete(f'{crds}/kopflates.late.kopf.test')
+            plane.client.delete(f'{DEFINITIONS}/kopflates.late.kopf.test')
             wait_for(
                 'The kind is gone',
-                lambda: plane.client.find(f'{crds}/kopflates.late.kopf.test') is None,
+                lambda: plane.client.find(f'{DEFINITIONS}/kopflates.late.kopf.test') is None,
             )
         assert process.stop() == 0
     finally:
-        plane.client.delete(f'{crds}/kopflates.late.kopf.test')
+        plane.client.delete(f'{DEFINITIONS}/kopflates.late.kopf.test')
+
+
+def test_a_kind_is_removed_while_its_objects_are_held(
+    operator: StartOperator, plane: Plane, namespace: str
+) -> None:
+    """The removal of the kind deletes its objects, and waits for them; so their deletion is
+    handled.
+    """
+    objects = ExampleObjects(plane.client, namespace, kind='KopfLate')
+    objects.path = f'/apis/late.kopf.test/v1/namespaces/{namespace}/kopflates'
+    definition = f'{DEFINITIONS}/kopflates.late.kopf.test'
+    plane.client.create(DEFINITIONS, LATE_KIND)
+    try:
+        wait_for('The kind is served', lambda: plane.client.get(objects.path))
+        process = operator("""
+import kopf
+
+@kopf.on.delete('kopflates')
+def delete_fn(name, logger, **_):
+    logger.info(f'Goodbye, {name}.')
+""")
+        for name in 'first', 'second':
+            body = {'apiVersion': 'late.kopf.test/v1', 'kind': 'KopfLate'}
+            plane.client.create(objects.path, {**body, 'metadata': {'name': name}})
+            objects.wait(name, lambda body: body['metadata']['finalizers'])
+        plane.client.delete(definition)
+        wait_for('The kind is gone', lambda: plane.client.find(definition) is None)
+        for name in 'first', 'second':
+            process.wait_log(f'Goodbye, {name}.')
+        assert process.stop() == 0
+    finally:
+        plane.client.delete(definition)
+
+
+def test_a_cluster_that_cannot_be_reached_is_waited_for(
+    operator: StartOperator, examples: ExampleObjects, gatekeeper: Gatekeeper
+) -> None:
+    """The operator does not give up after its retries, and works as soon as there is somebody."""
+    (port,) = free_ports(1)
+    process = operator(
+        """
+import kopf, os
+
+@kopf.on.startup()
+def configure(settings, **_):
+    settings.networking.error_backoffs = [0.05]
+
+@kopf.on.login()
+def login_fn(**_):
+    return kopf.ConnectionInfo(server=os.environ['SERVER'], token='token')
+
+@kopf.on.create('kopfexamples')
+def create_fn(**_):
+    return 'created'
+""",
+        env={'SERVER': f'http://127.0.0.1:{port}'},
+    )
+    process.wait_log('attempt #2/2 failed; escalating')
+    examples.create('a')
+    gatekeeper.admit('Bearer token')
+    with relay(port, urllib.parse.urlsplit(gatekeeper.address).port or 0):
+        examples.wait('a', lambda body: body['status']['create_fn'] == 'created')
+        assert process.stop() == 0
+
+
+@contextlib.contextmanager
+def relay(port: int, target: int) -> Iterator[None]:
+    """Whoever connects to the port is connected to the target."""
+    listener = socket.create_server(('127.0.0.1', port))
+    sockets = [listener]
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = listener.accept()
+                far = socket.create_connection(('127.0.0.1', target))
+                sockets.extend([near, far])
+                for source, sink in (near, far), (far, near):
+                    threading.Thread(target=copy, args=(source, sink), daemon=True).start()
+
+    def copy(source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+
+    threading.Thread(target=accept, daemon=True).start()
+    yield
+    for one in sockets:
+        with contextlib.suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
+        one.close()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import pathlib
 import signal
 import socket
+import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -320,6 +322,82 @@ print('Checked.', flush=True)
     process.wait_log('Checked.')
     assert process.count('Raised:') == 1 and process.count('Exit: 2.') == 1, process.tail()
     assert process.wait() == 0
+
+
+MANY_OPERATORS = """
+import gc, logging, os, sys, threading
+import kopf
+
+logging.basicConfig(level=logging.ERROR)
+OPERATORS, WARM = 200, 10
+
+def serve():
+    called = {'event_fn': threading.Event(), 'timer_fn': threading.Event(),
+              'daemon_fn': threading.Event()}
+    ready, stop = threading.Event(), threading.Event()
+    registry, settings = kopf.OperatorRegistry(), kopf.OperatorSettings()
+    kopf.on.login(registry=registry)(kopf.login_with_kubeconfig)
+
+    @kopf.on.event('kopfexamples', registry=registry)
+    async def event_fn(body, memo, **_):
+        memo.body = dict(body)
+        called['event_fn'].set()
+
+    @kopf.timer('kopfexamples', interval=0.01, registry=registry)
+    def timer_fn(**_):
+        called['timer_fn'].set()
+
+    @kopf.daemon('kopfexamples', registry=registry)
+    async def daemon_fn(stopped, **_):
+        called['daemon_fn'].set()
+        await stopped.wait()
+
+    thread = threading.Thread(target=kopf.run, kwargs=dict(
+        registry=registry, settings=settings, namespaces=[os.environ['NAMESPACE']],
+        standalone=True, ready_flag=ready, stop_flag=stop))
+    thread.start()
+    for flag in (ready, *called.values()):
+        assert flag.wait(30)
+    stop.set()
+    thread.join(30)
+    assert not thread.is_alive()
+    settings.execution.executor.shutdown()
+
+def measure():
+    gc.collect()
+    with open('/proc/self/statm') as file:
+        pages = int(file.read().split()[1])
+    return {
+        'descriptors': len(os.listdir('/proc/self/fd')),
+        'threads': len(os.listdir('/proc/self/task')),
+        'fronts': sum(type(one).__name__ == 'Front' for one in gc.get_objects()),
+        'kib': pages * os.sysconf('SC_PAGE_SIZE') // 1024,
+    }
+
+for number in range(OPERATORS):
+    serve()
+    if number + 1 in (WARM, OPERATORS):
+        print(f'After {number + 1}: {measure()}', flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != 'linux', reason='It looks into /proc.')
+def test_many_operators_one_after_another(script: StartScript, examples: ExampleObjects) -> None:
+    """In threads of one process: nothing is left of each of them."""
+    examples.create('obj')
+    process = script(MANY_OPERATORS)
+    assert process.wait(timeout_seconds=300) == 0, process.tail()
+    [warm, final] = [
+        ast.literal_eval(line.partition(': ')[2])
+        for line in process.lines()
+        if line.startswith('After ')
+    ]
+    # The threads of the last engine may still be on their way out.
+    assert final['threads'] <= warm['threads'] + 2, (warm, final)
+    assert final['descriptors'] <= warm['descriptors'] + 4, (warm, final)
+    assert final['fronts'] <= 1, (warm, final)
+    # Less than 32 KiB for each of them: what is left of the fragmentation.
+    assert final['kib'] - warm['kib'] < 6 * 1024, (warm, final)
 
 
 def test_the_runner_of_tests(script: StartScript, examples: ExampleObjects) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 
+import pytest
+
+from cluster_client import wait_for
 from cluster_fixtures import ExampleObjects
 from operator_process import OperatorProcess
 
@@ -106,3 +109,116 @@ def endless_fn(logger, **_):
     )
     assert process.stop() == -signal.SIGKILL
     assert process.count('Cleaning up.') == 1
+
+
+@pytest.mark.parametrize(
+    'daemon',
+    [
+        """
+@kopf.daemon('kopfexamples')
+async def daemon_fn(stopped, logger, **_):
+    logger.info('Running.')
+    try:
+        await stopped.wait()
+        await asyncio.sleep(1)
+        logger.info('Has ended by itself.')
+    except asyncio.CancelledError:
+        logger.info('Cancelled in the middle.')
+        raise
+""",
+        """
+@kopf.daemon('kopfexamples')
+def daemon_fn(stopped, logger, **_):
+    logger.info('Running.')
+    stopped.wait()
+    time.sleep(1)
+    logger.info('Has ended by itself.')
+""",
+    ],
+    ids=['async', 'sync'],
+)
+def test_daemons_have_time_to_end(
+    daemon: str, operator: StartOperator, examples: ExampleObjects
+) -> None:
+    """Also those without `cancellation_timeout=`, for which the engine does not wait."""
+    process = started(operator, examples, daemon)
+    process.wait_log('Running.')
+    assert process.stop() == 0
+    assert process.count('Has ended by itself.') == 1
+    assert process.count('Cancelled in the middle.') == 0
+
+
+def test_daemons_that_do_not_end_are_cancelled(
+    operator: StartOperator, examples: ExampleObjects
+) -> None:
+    process = started(
+        operator,
+        examples,
+        """
+@kopf.daemon('kopfexamples')
+async def daemon_fn(logger, **_):
+    logger.info('Running.')
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        logger.info('Cancelled.')
+        raise
+""",
+    )
+    process.wait_log('Running.')
+    assert process.stop() == 0
+    assert process.count('Cancelled.') == 1
+    assert process.count('not ended in 5 seconds', "Daemon 'daemon_fn'") == 1
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_second_signal_ends_the_process_at_once(
+    number: signal.Signals, operator: StartOperator, examples: ExampleObjects
+) -> None:
+    process = started(
+        operator,
+        examples,
+        """
+@kopf.on.cleanup()
+def cleanup_fn(logger, **_):
+    logger.info('Cleaning up.')
+    time.sleep(3600)
+""",
+    )
+    assert process.process is not None
+    process.process.send_signal(number)
+    process.wait_log('Cleaning up.')
+    # One that comes right after the first one is the same one: shells send it twice.
+    wait_for('The end by another signal', lambda: send(process, number), interval_seconds=0.2)
+    assert process.wait() == -number
+    assert process.count(f'Signal {number.name} is received again. The process ends at once.') == 1
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_second_signal_while_a_thread_holds_up_the_exit(
+    number: signal.Signals, operator: StartOperator, examples: ExampleObjects
+) -> None:
+    """The interpreter waits for the threads of functions, after the operator has ended."""
+    process = started(
+        operator,
+        examples,
+        """
+@kopf.on.create('kopfexamples')
+def slow_fn(logger, **_):
+    logger.info('Working.')
+    time.sleep(3600)
+""",
+    )
+    process.wait_log('Working.')
+    assert process.process is not None
+    process.process.send_signal(number)
+    process.wait_log(f'Signal {number.name} is received.')
+    wait_for('The end by another signal', lambda: send(process, number), interval_seconds=0.2)
+    assert process.count('Traceback') == 0
+
+
+def send(process: OperatorProcess, number: signal.Signals) -> bool:
+    """Send the signal; tell whether the process has ended."""
+    assert process.process is not None
+    process.process.send_signal(number)
+    return not process.is_running()

@@ -193,3 +193,37 @@ def create_fn(patch, memo, **_):
     assert set(body['metadata']['labels']) == {'by-meta', 'by-metadata', 'by-labels'}
     assert body['metadata']['annotations']['example.com/by'] == 'annotations'
     assert process.stop() == 0
+
+
+def test_wrappers_get_everything(operator: StartOperator, examples: ExampleObjects) -> None:
+    """Also those that look like the function that they wrap."""
+    process = operator("""
+import kopf
+import wrapt
+
+@wrapt.decorator
+async def limited(wrapped, instance, args, kwargs):
+    if kwargs['runtime'].total_seconds() > 10:
+        raise RuntimeError('too late')
+    return await wrapped(*args, **kwargs)
+
+@wrapt.decorator
+def noted(wrapped, instance, args, kwargs):
+    return {'returned': wrapped(*args, **kwargs), 'given': sorted(kwargs)}
+
+@kopf.on.create('kopfexamples', id='async')
+@limited
+async def async_fn(name, **_):
+    return {'hello': name}
+
+@kopf.on.create('kopfexamples', id='sync')
+@noted
+def sync_fn(name, **_):
+    return name
+""")
+    examples.create('some', spec={})
+    body = examples.wait('some', lambda body: body['status']['async'] and body['status']['sync'])
+    assert body['status']['async'] == {'hello': 'some'}
+    assert body['status']['sync']['returned'] == 'some'
+    assert {'runtime', 'retry', 'body', 'diff', 'memo'} < set(body['status']['sync']['given'])
+    assert process.stop() == 0

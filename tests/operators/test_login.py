@@ -92,6 +92,33 @@ def update_fn(logger, patch, **_):
     assert process.stop() == 0
 
 
+def test_a_path_that_refuses_everybody_stalls_nothing_else(
+    operator: StartOperator,
+    examples: ExampleObjects,
+    gatekeeper: Gatekeeper,
+    tmp_path: pathlib.Path,
+) -> None:
+    """As an aggregated API with a broken authentication: a new login would not help."""
+    gatekeeper.admit('Bearer any')
+    broken = gatekeeper.obstruct(lambda request: request.path.endswith('/configmaps'), code=401)
+    process = operator(
+        HANDLERS
+        + """
+@kopf.on.event('configmaps')
+def event_fn(**_):
+    pass
+""",
+        env={'KUBECONFIG': config_for(tmp_path, {'server': gatekeeper.address}, {'token': 'any'})},
+    )
+    process.wait_log('/configmaps was refused (401 Unauthorized)')
+    examples.create('one')
+    process.wait_log('/one]', 'Created.')
+    wait_for('retries of the path', lambda: len(broken.met) >= 3)
+    assert process.count('has been initiated') == 1
+    assert process.count('was refused (401 Unauthorized)') == 1
+    assert process.stop() == 0
+
+
 def test_credentials_are_renewed_before_they_are_refused(
     operator: StartOperator, examples: ExampleObjects, gatekeeper: Gatekeeper
 ) -> None:

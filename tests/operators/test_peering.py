@@ -111,6 +111,38 @@ def test_the_higher_priority_works_and_the_other_waits(
     assert second.count(PAUSING) == 0
 
 
+def test_nothing_is_done_by_what_was_known_before_the_peers(
+    plane: Plane, operator: StartOperator, examples: ExampleObjects, peering: Peering
+) -> None:
+    """The kind is named in full, so that its objects are listed while the kinds are discovered."""
+    examples.create('obj', spec={'round': 1})
+    boss = {'priority': 10, 'lifetime': 600, 'lastseen': '2100-01-01T00:00:00Z'}
+    plane.client.patch(peering.path, {'status': {'boss': boss}})
+    process = operator(
+        """
+import kopf
+
+@kopf.on.create('kopf.dev', 'v1', 'kopfexamples')
+def create_fn(spec, patch, logger, **_):
+    logger.info(f'Sees {spec["round"]}.')
+    patch.status['round'] = spec['round']
+""",
+        '--peering=team',
+        '--verbose',
+        env={'POD_ID': 'me'},
+    )
+    process.wait_log(PAUSING)
+    # The other operator does its work, and leaves as soon as it is done.
+    examples.patch('obj', {'spec': {'round': 2}})
+    plane.client.patch(peering.path, {'status': {'boss': None}})
+    examples.wait('obj', lambda body: body['status']['round'] == 2)
+    text = process.text()
+    assert text.index(PAUSING) < text.index('Starting the watch-stream for kopfexamples')
+    assert text.index(PAUSING) < text.index('The watch-streams are resumed.')
+    assert process.count('Sees 1.') == 0 and process.count('Sees 2.') == 1
+    assert process.stop() == 0
+
+
 @pytest.mark.parametrize('other', ['ours', 'upstream'])
 def test_the_same_priority_pauses_both(
     operator: StartOperator, examples: ExampleObjects, peering: Peering, other: str

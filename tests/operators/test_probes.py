@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pathlib
 import re
@@ -269,11 +270,34 @@ def test_an_api_that_does_not_answer(
     assert endpoint.wait(200) == {}
     forwarder.open.clear()
     silent_since = time.monotonic()
-    assert 'Kubernetes API does not answer' in endpoint.wait(503)['problems'][0]
+    assert 'Kubernetes API does not answer' in endpoint.wait(503, '/readyz')['reasons'][0]
     # It is asked every 3 seconds, and waited for 10; the rest is for busy machines.
     assert time.monotonic() - silent_since < 30
+    # A restart would not bring the API back.
+    assert endpoint.fetch('/healthz') == (200, '{}')
     forwarder.open.set()
-    assert endpoint.wait(200) == {}
+    assert endpoint.wait(200, '/readyz')['ready']
+    assert endpoint.fetch('/healthz') == (200, '{}')
+
+
+def test_silent_connections_keep_nobody_out(operator: StartOperator, endpoint: Endpoint) -> None:
+    operator(
+        "import kopf\n\n@kopf.on.event('kopfexamples')\ndef event_fn(**_):\n    pass\n",
+        endpoint.option,
+    )
+    endpoint.wait(200, '/readyz')
+    host, port = endpoint.address.removeprefix('http://').rsplit(':', 1)
+    silent = [socket.create_connection((host, int(port))) for _ in range(64)]
+    try:
+        assert endpoint.fetch('/healthz') == (200, '{}')
+        # The server closes all of them soon.
+        for one in silent:
+            one.settimeout(20)
+            with contextlib.suppress(ConnectionError):
+                assert one.recv(1) == b''
+    finally:
+        for one in silent:
+            one.close()
 
 
 @pytest.mark.parametrize(

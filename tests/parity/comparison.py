@@ -25,6 +25,7 @@ TIME = re.compile(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d')
 FRACTION = re.compile(r'(?<=TIME)\.\d{6}(?!\d)')
 UID = re.compile(r'\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b')
 RESOURCE_VERSION = re.compile(r"""(['"]resourceVersion['"]: ?['"])\d+""")
+SERVER = re.compile(r'https?://127\.0\.0\.1:\d+')
 ADDRESS = re.compile(r'\b0x[0-9a-f]{6,}\b')
 
 #: The fields of metadata which are the business of the API server only.
@@ -57,24 +58,47 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True)
 class Deliberate:
-    """One entry of ``deliberate.toml``."""
+    """One difference in ``deliberate.toml``."""
 
-    #: A glob of scenario names.
-    scenario: str
+    #: The name of the scenario that shows it, or a list of several; each of them must show it.
+    scenario: str | list[str]
     #: One of the fields of an outcome.
     part: str
     #: Why it is so.
     reason: str
     #: A regular expression of lines (records, log, events) that only ours has, or only upstream
-    #: has.
+    #: has; with a path, of the piece of a text that only ours has.
     only_ours: str | None = None
     only_upstream: str | None = None
     #: A glob of paths in the objects or the notes: ``kopfexamples/obj/status/*``.
     path: str | None = None
+    #: The scenarios where it depends on the time whether it is seen.
+    also: tuple[str, ...] = ()
+
+    @property
+    def scenarios(self) -> list[str]:
+        """Those which must show it."""
+        return [self.scenario] if isinstance(self.scenario, str) else self.scenario
+
+
+@dataclasses.dataclass(frozen=True)
+class Undemonstrated:
+    """A difference which no scenario shows, since it is about time, faults, or the machine."""
+
+    #: What differs.
+    what: str
+    #: Why it is so.
+    reason: str
+    #: Our own test of it: ``path::name``.
+    test: str
 
 
 def deliberate_differences(path: pathlib.Path) -> list[Deliberate]:
-    return [Deliberate(**entry) for entry in tomllib.loads(path.read_text()).get('difference', [])]
+    return [Deliberate(**entry) for entry in tomllib.loads(path.read_text())['difference']]
+
+
+def undemonstrated_differences(path: pathlib.Path) -> list[Undemonstrated]:
+    return [Undemonstrated(**entry) for entry in tomllib.loads(path.read_text())['undemonstrated']]
 
 
 def normalised(value: Any, namespace: str) -> Any:
@@ -94,6 +118,7 @@ def normalised(value: Any, namespace: str) -> Any:
         text = FRACTION.sub('.ffffff', TIME.sub('TIME', text))
         text = UID.sub('UID', text)
         text = RESOURCE_VERSION.sub(r'\1VERSION', text)
+        text = SERVER.sub('SERVER', text)
         return ADDRESS.sub('0xADDRESS', text)
     return value
 
@@ -180,7 +205,7 @@ def differences(
     scenario: str, upstream: Outcome, ours: Outcome, deliberate: list[Deliberate]
 ) -> list[str]:
     """All differences that are not deliberate, as texts for a human."""
-    applicable = [entry for entry in deliberate if fnmatch.fnmatch(scenario, entry.scenario)]
+    applicable = [entry for entry in deliberate if scenario in (*entry.scenarios, *entry.also)]
     found: list[str] = []
     if upstream.failure:
         found.append(f'The story has failed on the first side:\n{upstream.failure}')
@@ -197,13 +222,24 @@ def differences(
         ]
         found += line_differences(part, left, right)
     for part in 'objects', 'notes':
-        ignored = [entry.path for entry in applicable if entry.part == part and entry.path]
+        entries = [entry for entry in applicable if entry.part == part and entry.path]
         found += [
-            f'{part}: {text}'
-            for path, text in tree_differences(getattr(upstream, part), getattr(ours, part))
-            if not any(fnmatch.fnmatch(path, pattern) for pattern in ignored)
+            f'{part}: {path}:\n    upstream: {show(left)}\n    ours:     {show(right)}'
+            for path, left, right in tree_differences(getattr(upstream, part), getattr(ours, part))
+            if not any(explains(entry, path, left, right) for entry in entries)
         ]
     return found
+
+
+def explains(entry: Deliberate, path: str, upstream: Any, ours: Any) -> bool:
+    """Whether a difference of objects or notes is the declared one: at its path, and if it is about
+    a piece of a text, nowhere else in it.
+    """
+    if not fnmatch.fnmatch(path, entry.path or ''):
+        return False
+    if entry.only_ours is None:
+        return True
+    return isinstance(ours, str) and re.sub(entry.only_ours, '', ours, count=1) == upstream
 
 
 def as_lines(value: Any) -> list[str]:
@@ -226,7 +262,8 @@ def line_differences(part: str, upstream: list[str], ours: list[str]) -> list[st
     return [f'{part}:\n' + '\n'.join(lines)] if lines else []
 
 
-def tree_differences(upstream: Any, ours: Any, path: str = '') -> list[tuple[str, str]]:
+def tree_differences(upstream: Any, ours: Any, path: str = '') -> list[tuple[str, Any, Any]]:
+    """The paths at which they differ, with both values."""
     if isinstance(upstream, Mapping) and isinstance(ours, Mapping):
         keys = sorted({*upstream, *ours})
         return [
@@ -244,7 +281,7 @@ def tree_differences(upstream: Any, ours: Any, path: str = '') -> list[tuple[str
         ]
     if upstream == ours:
         return []
-    return [(path, f'{path}:\n    upstream: {show(upstream)}\n    ours:     {show(ours)}')]
+    return [(path, upstream, ours)]
 
 
 class _Absent:

@@ -49,9 +49,6 @@ def pick(kwargs: collections.abc.Mapping[str, Any], path: str) -> Any:
         if not isinstance(value, collections.abc.Mapping):
             return None
         value = value.get(part)
-    if path == 'annotations':
-        # A call to wake up, without any meaning; one can wake up without it.
-        value = {key: text for key, text in value.items() if not key.endswith('/touch-dummy')}
     return value
 
 

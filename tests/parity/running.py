@@ -230,8 +230,11 @@ class Runner:
 
 def collect_objects(world: World, scenario: Scenario) -> dict[str, Any]:
     plurals = ['kopfexamples', 'kopfstatuses', *scenario.constants.get('ALSO', [])]
+    others = {namespace: f'{suffix}/' for suffix, namespace in world.namespaces.items()}
     return {
-        f'{plural}/{body["metadata"]["name"]}': comparable_object(body)
+        f'{plural}/{others.get(body["metadata"].get("namespace"), "")}{body["metadata"]["name"]}': (
+            comparable_object(body)
+        )
         for plural in plurals
         for body in world.list(plural)
         if body['metadata']['name'] != 'kube-root-ca.crt'

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
+import re
 from collections.abc import Iterator
 
 import pytest
 
-from comparison import Deliberate, deliberate_differences, differences
+from comparison import (
+    Deliberate,
+    Undemonstrated,
+    deliberate_differences,
+    differences,
+    undemonstrated_differences,
+)
 from controlplane import ControlPlane
 from running import HERE, Runner, scenario_names
 
 DELIBERATE = deliberate_differences(HERE / 'deliberate.toml')
+UNDEMONSTRATED = undemonstrated_differences(HERE / 'deliberate.toml')
+REPOSITORY = HERE.parents[1]
 
 
 @pytest.fixture(scope='module')
@@ -59,12 +67,34 @@ def test_every_deliberate_difference_is_seen(runner: Runner) -> None:
     """An entry that hides nothing is out of date, and could hide a defect one day."""
     if 'KOPF_PARITY_PYTHON' in os.environ:
         pytest.skip('It is not ours that is compared.')
-    for entry in DELIBERATE:
-        others = [other for other in DELIBERATE if other is not entry]
-        names = fnmatch.filter(scenario_names(), entry.scenario)
-        assert names, f'There is no such scenario: {entry}'
-        if set(names) <= set(runner.submitted):
-            assert any(undeclared(runner, name, others) for name in names), f'Not seen: {entry}'
+    unseen = [
+        f'{name}: {entry}'
+        for entry in DELIBERATE
+        for name in entry.scenarios
+        if name in runner.submitted
+        if not undeclared(runner, name, [other for other in DELIBERATE if other is not entry])
+    ]
+    assert not unseen, '\n'.join(unseen)
+
+
+@pytest.mark.parametrize('entry', DELIBERATE, ids=lambda entry: str(entry.scenarios))
+def test_every_deliberate_difference_has_its_scenarios(entry: Deliberate) -> None:
+    unknown = {*entry.scenarios, *entry.also} - {*scenario_names()}
+    assert entry.scenarios and not unknown, f'There are no such scenarios: {unknown}'
+    assert entry.reason
+
+
+@pytest.mark.parametrize('entry', UNDEMONSTRATED, ids=lambda entry: entry.what)
+def test_every_undemonstrated_difference_has_its_test(entry: Undemonstrated) -> None:
+    """What no scenario can show is shown by a test of our own."""
+    path, _, name = entry.test.partition('::')
+    source = REPOSITORY / path
+    assert source.is_file(), f'There is no such file: {path}'
+    keyword = {'.py': 'def', '.rs': 'fn'}[source.suffix]
+    assert re.search(rf'\b{keyword} {re.escape(name)}\b', source.read_text()), (
+        f'There is no such test in {path}: {name}'
+    )
+    assert entry.reason
 
 
 def undeclared(runner: Runner, scenario: str, deliberate: list[Deliberate]) -> list[str]:

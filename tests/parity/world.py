@@ -13,14 +13,16 @@ import json
 import pathlib
 import re
 import socket
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cluster_client import ApiError, Client, kubeconfig, wait_for
+from cluster_client import ApiError, Client, kubeconfig, kubeconfig_of, until, wait_for
 from cluster_fixtures import new_namespace, remove_namespace
 from controlplane import ControlPlane
+from gatekeeper import Gatekeeper, SeenRequest
 from operator_process import OperatorProcess
 
 HERE = pathlib.Path(__file__).parent
@@ -29,6 +31,7 @@ LAST_HANDLED = f'{PREFIX}last-handled-configuration'
 FINALIZER = f'{PREFIX}KopfFinalizerMarker'
 PATIENCE_SECONDS = 25.0
 ADMISSION = '/apis/admissionregistration.k8s.io/v1'
+DEFINITIONS = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
 PORT = re.compile(r':\d+')
 
 #: plural: (the API, the kind, whether namespaced)
@@ -64,14 +67,20 @@ class World:
         pythons: list[pathlib.Path],
     ) -> None:
         self.client: Client = plane.client
+        self.user = user
         self.script = script
         self.folder = folder
         self.namespace = new_namespace(plane.client, f'parity-{script.stem.replace("_", "-")[:40]}')
         self.records_file = folder / 'records.jsonl'
+        #: The namespaces beside its own one, by what is appended to its name.
+        self.namespaces: dict[str, str] = {}
         self.kubeconfig = folder / 'kubeconfig'
         self.kubeconfig.write_text(
             kubeconfig(plane.user(user), user=user, namespace=self.namespace)
         )
+        self._plane = plane
+        self._gatekeeper: Gatekeeper | None = None
+        self._definitions: list[str] = []
         self.pythons = pythons
         self.operator: OperatorProcess | None = None
         #: What the story wants to be compared, in the order of its appearance.
@@ -85,16 +94,31 @@ class World:
         self, *args: str, implementation: int = 0, env: Mapping[str, str] | None = None
     ) -> None:
         """Start the operator, or start it again: the log and the records go on."""
-        python = self.pythons[min(implementation, len(self.pythons) - 1)]
-        scope = () if '-A' in args else ('-n', self.namespace)
+        scope = () if {'-A', '-n'} & {*args} else ('-n', self.namespace)
         peered = any(arg.startswith('--peering') for arg in args)
-        self.operator = OperatorProcess(
-            python,
+        by_module = '-m' in args
+        self.operator = self._process(
             'run',
-            str(self.script),
+            *(() if by_module else (str(self.script),)),
             *(() if peered else ('--standalone',)),
             '--log-format=json',
             *scope,
+            *args,
+            implementation=implementation,
+            env=env,
+        ).start()
+
+    def start_program(self) -> None:
+        """Run the scenario as a program which embeds operators; it ends by SIGTERM, too."""
+        self.operator = self._process(implementation=0, env=None)
+        self.operator.command = [str(self.pythons[0]), str(self.script)]
+        self.operator.start()
+
+    def _process(
+        self, *args: str, implementation: int, env: Mapping[str, str] | None
+    ) -> OperatorProcess:
+        return OperatorProcess(
+            self.pythons[min(implementation, len(self.pythons) - 1)],
             *args,
             log=self.folder / 'operator.log',
             cwd=self.folder,
@@ -105,7 +129,31 @@ class World:
                 'PARITY_WORLD': self.namespace,
                 **(env or {}),
             },
-        ).start()
+        )
+
+    def gatekeeper(self) -> Gatekeeper:
+        """Put somebody between the operator and the API server, who can turn requests away and cut
+        connections. To be called before the start.
+        """
+        client = self._plane.user(self.user)
+        self._gatekeeper = Gatekeeper(client)
+        self._gatekeeper.admit(f'Bearer {client.token}')
+        cluster = {'server': self._gatekeeper.address}
+        self.kubeconfig.write_text(
+            kubeconfig_of(
+                cluster, {'token': client.token}, user=self.user, namespace=self.namespace
+            )
+        )
+        return self._gatekeeper
+
+    def is_patch(self, name: str, subresource: str = '') -> Callable[[SeenRequest], bool]:
+        """Which requests are patches of that object."""
+        path = self.path(name) + (f'/{subresource}' if subresource else '')
+        return lambda request: request.method == 'PATCH' and request.path == path
+
+    def is_watch(self, plural: str = 'kopfexamples') -> Callable[[SeenRequest], bool]:
+        """Which requests are watches of that kind."""
+        return lambda request: request.path.endswith(f'/{plural}') and 'watch' in request.query
 
     def stop(self) -> None:
         """End the operator by SIGTERM; the exit code is compared."""
@@ -140,10 +188,53 @@ class World:
 
         return wait_for(f'an answer of {url}', ask, timeout_seconds=PATIENCE_SECONDS)
 
+    def review(self, url: str, name: str, operation: str) -> Any:
+        """Ask the webhook server of the operator directly about an object: the code, and what it
+        answers.
+        """
+        api = {'group': 'kopf.dev', 'version': 'v1'}
+        body = {'apiVersion': 'kopf.dev/v1', 'kind': 'KopfExample', 'metadata': {'name': name}}
+        request = {
+            'uid': 'some-uid',
+            'kind': {**api, 'kind': 'KopfExample'},
+            'resource': {**api, 'resource': 'kopfexamples'},
+            'operation': operation,
+            'userInfo': {'username': 'me', 'uid': 'x', 'groups': []},
+            'object': body,
+            'oldObject': None if operation == 'CREATE' else body,
+        }
+        content = {'apiVersion': 'admission.k8s.io/v1', 'kind': 'AdmissionReview'}
+        data = json.dumps({**content, 'request': request}).encode()
+        headers = {'Content-Type': 'application/json'}
+        asked = urllib.request.Request(url, data, headers, method='POST')
+        context = ssl._create_unverified_context()  # the certificate is for another name
+
+        def ask() -> Any:
+            assert self.operator is not None and self.operator.is_running()
+            try:
+                with urllib.request.urlopen(
+                    asked, timeout=PATIENCE_SECONDS, context=context
+                ) as answer:
+                    return answer.status, json.load(answer)
+            except urllib.error.HTTPError as error:
+                return error.code, None
+
+        return wait_for(f'an answer of {url}', ask, timeout_seconds=PATIENCE_SECONDS)
+
     def free_port(self) -> int:
         with socket.socket() as listener:
             listener.bind(('localhost', 0))
             return listener.getsockname()[1]
+
+    def happens(self, check: Callable[[], Any], *, within_seconds: float) -> bool:
+        """Whether it happens in that time. It is for what one implementation does in time, and the
+        other one late or never; everything else is waited for.
+        """
+        return any(check() for _ in until(within_seconds, 0.05))
+
+    def wait_until(self, what: str, check: Callable[[], Any]) -> Any:
+        """Wait for anything else."""
+        return wait_for(what, check, timeout_seconds=PATIENCE_SECONDS)
 
     # The records.
 
@@ -176,10 +267,77 @@ class World:
     # The objects.
 
     def path(self, name: str | None = None, plural: str = 'kopfexamples') -> str:
-        api, _, namespaced = KINDS[plural]
+        """Of an object or of a kind. A name with a slash begins with an added namespace."""
+        api, _, namespaced = self.kind(plural)
+        prefix, _, name = (name or '').rpartition('/')
+        namespace = self.namespaces[prefix] if prefix else self.namespace
         return '/'.join(
-            filter(None, [api, f'namespaces/{self.namespace}' if namespaced else '', plural, name])
+            filter(None, [api, f'namespaces/{namespace}' if namespaced else '', plural, name])
         )
+
+    def kind(self, plural: str) -> tuple[str, str, bool]:
+        """The API, the kind, whether namespaced."""
+        if plural in KINDS:
+            return KINDS[plural]
+        return f'/apis/{self.group}/v1', plural.rstrip('s').capitalize(), True
+
+    @property
+    def group(self) -> str:
+        """The API group of the kinds that only this run has."""
+        return f'{self.namespace}.dev'
+
+    def add_namespace(self, suffix: str) -> str:
+        name = f'{self.namespace}-{suffix}'
+        self.client.create('/api/v1/namespaces', {'metadata': {'name': name}})
+        self.namespaces[suffix] = name
+        return name
+
+    def remove_namespace(self, suffix: str) -> None:
+        """Remove it with all that is in it, and wait until it is gone."""
+        name = self.namespaces[suffix]
+        self.client.delete(f'/api/v1/namespaces/{name}')
+        wait_for(
+            f'{name} is gone',
+            lambda: self.client.find(f'/api/v1/namespaces/{name}') is None,
+            timeout_seconds=2 * PATIENCE_SECONDS,
+        )
+        del self.namespaces[suffix]
+
+    def define(self, plural: str) -> None:
+        """Make a kind that only this run has: in the group :attr:`group`, of any content."""
+        _, kind, _ = self.kind(plural)
+        schema = {'type': 'object', 'x-kubernetes-preserve-unknown-fields': True}
+        names = {'plural': plural, 'singular': plural.rstrip('s'), 'kind': kind}
+        version = {'name': 'v1', 'served': True, 'storage': True}
+        body = {
+            'apiVersion': 'apiextensions.k8s.io/v1',
+            'kind': 'CustomResourceDefinition',
+            'metadata': {'name': f'{plural}.{self.group}'},
+            'spec': {
+                'group': self.group,
+                'scope': 'Namespaced',
+                'names': names,
+                'versions': [{**version, 'schema': {'openAPIV3Schema': schema}}],
+            },
+        }
+        self.client.create(DEFINITIONS, body)
+        self._definitions.append(plural)
+        wait_for(
+            f'{plural} are served',
+            lambda: self.client.get(self.path(plural=plural)),
+            timeout_seconds=PATIENCE_SECONDS,
+        )
+
+    def undefine(self, plural: str) -> None:
+        """Remove such a kind with all of its objects, and wait until it is gone."""
+        path = f'{DEFINITIONS}/{plural}.{self.group}'
+        self.client.delete(path)
+        wait_for(
+            f'{plural} are not defined any more',
+            lambda: self.client.find(path) is None,
+            timeout_seconds=PATIENCE_SECONDS,
+        )
+        self._definitions.remove(plural)
 
     def create(
         self,
@@ -191,7 +349,8 @@ class World:
         annotations: Mapping[str, str] | None = None,
         **fields: Any,
     ) -> Any:
-        api, kind, _ = KINDS[plural]
+        api, kind, _ = self.kind(plural)
+        prefix, _, name = name.rpartition('/')
         metadata = {
             'name': name,
             'labels': labels,
@@ -206,7 +365,7 @@ class World:
         }
         if spec is not None or (plural.startswith('kopf') and plural != 'kopfpeerings'):
             body['spec'] = spec if spec is not None else {'field': 'value'}
-        return self.client.create(self.path(plural=plural), body)
+        return self.client.create(self.path(f'{prefix}/', plural), body)
 
     def patch(
         self,
@@ -249,7 +408,10 @@ class World:
         return self.client.find(self.path(name, plural))
 
     def list(self, plural: str = 'kopfexamples') -> list[Any]:
-        return self.client.get(self.path(plural=plural))['items']
+        """Its objects in all namespaces of the run; none, if the kind is not there."""
+        prefixes = ['', *self.namespaces] if self.kind(plural)[2] else ['']
+        lists = [self.client.find(self.path(f'{prefix}/', plural)) for prefix in prefixes]
+        return [body for found in lists if found is not None for body in found['items']]
 
     def wait(self, name: str, check: Check, *, plural: str = 'kopfexamples') -> Any:
         """Wait until the object is so, and return it."""
@@ -398,6 +560,15 @@ class World:
     def close(self) -> None:
         if self.operator is not None:
             self.operator.kill()
+        if self._gatekeeper is not None:
+            self._gatekeeper.close()
+        for plural in self._definitions:
+            for body in self.list(plural):
+                path = self.path(body['metadata']['name'], plural)
+                self.client.patch(path, {'metadata': {'finalizers': None}})
+            self.client.delete(f'{DEFINITIONS}/{plural}.{self.group}')
+        for namespace in self.namespaces.values():
+            remove_namespace(self.client, namespace)
         for webhook_type in 'validating', 'mutating':
             self.client.delete(
                 f'{ADMISSION}/{webhook_type}webhookconfigurations/{self.namespace}.kopf.dev'

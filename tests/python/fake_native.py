@@ -14,13 +14,19 @@ from typing import Any
 KINDS = ('LOG', 'ACTIVITY', 'CONFIGURE', 'LOGIN', 'CALL', 'FILTERS', 'CHOOSE', 'STORAGE_READ',
          'STORAGE_WRITE', 'TRANSFORM', 'UNINDEX', 'SUB_DONE', 'READY', 'FINISHED',
          'ADMISSION', 'SERVED', 'REVIEWED', 'PULSE',
-         'STOP', 'DELAY')
+         'STOP', 'DELAY', 'ACTIVITIES')
 
 RESOURCE = {
     'group': 'kopf.dev', 'version': 'v1', 'plural': 'kopfexamples', 'kind': 'KopfExample',
     'singular': 'kopfexample', 'shortcuts': ['kex'], 'categories': [], 'subresources': ['status'],
     'namespaced': True, 'preferred': True, 'verbs': ['list', 'watch', 'patch'],
 }
+
+
+class Keeper:
+    """What keeps the memo of an object."""
+
+    memory: Any = None
 
 
 class Cycle:
@@ -36,8 +42,7 @@ class Cycle:
         self.new = _encode(fields.get('new'))
         self.diff = _encode(fields.get('diff'))
         self.context: Any = None
-        self.memory: Any = fields.get('memory')
-        self.keeper = self
+        self.keeper = fields.get('keeper') or Keeper()
 
 
 class Job:
@@ -93,12 +98,15 @@ class Job:
     def answer_call(self, result: Any, patch: Any, transformations: bool,
                     warnings: list[str] | None = None) -> None:
         more = {} if warnings is None else {'warnings': warnings}
+        _read(result), _read(patch)
         self._set(('done', {'result': result, 'patch': patch, 'fns': transformations, **more}))
 
     def fail_call(self, kind: str, message: str, display: str, delay: float | None,
                   error: BaseException, patch: Any, transformations: bool,
                   warnings: list[str] | None = None, code: int | None = None) -> None:
         more = {} if warnings is None else {'warnings': warnings, 'code': code}
+        _read(patch), message.encode(), display.encode()
+        assert delay is None or isinstance(delay, (int, float))
         self._set((kind, {'message': message, 'display': display, 'delay': delay,
                           'error': error, 'patch': patch, 'fns': transformations, **more}))
 
@@ -164,6 +172,7 @@ class Operator:
         self.levels.append(json.loads(levels))
 
     def post_event(self, event: str, backoffs: list[float], /) -> bool:
+        _read(event)
         self.events.append((json.loads(event), list(backoffs)))
         return True
 
@@ -196,6 +205,12 @@ def install(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, 'kopf._native', module)
     import kopf
     monkeypatch.setattr(kopf, '_native', module, raising=False)
+
+
+def _read(text: str | None) -> None:
+    """Refuse what the engine refuses."""
+    if text is not None:
+        json.dumps(json.loads(text, parse_int=float), ensure_ascii=False, allow_nan=False).encode()
 
 
 def _encode(value: Any) -> bytes | None:

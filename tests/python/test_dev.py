@@ -187,3 +187,34 @@ def test_a_cluster_with_wrong_arguments(kopf: StartKopf, project, args, message)
     process = kopf('cluster', *args)
     assert process.wait() in (1, 2)
     assert message in ''.join(process.lines)
+
+
+OTHER_KUBECONFIG = 'apiVersion: v1\nkind: Config\ncurrent-context: production\n'
+
+
+@pytest.mark.parametrize('command, running', [
+    (['cluster'], 'Ctrl-C'),
+    (['dev', 'handlers.py', '-f', 'crd.yaml', '-f', 'obj.yaml'], 'the first version'),
+])
+def test_only_own_kubeconfigs_are_overwritten(kopf: StartKopf, project, command, running):
+    """The file may be somebody's only way to a real cluster."""
+    path = project / 'config'
+    path.write_text(OTHER_KUBECONFIG)
+    process = kopf(*command, '--kubeconfig', 'config')
+    assert process.wait() == 1
+    assert 'Error: the file config exists, and kopf did not write it.' in ''.join(process.lines)
+    assert path.read_text() == OTHER_KUBECONFIG
+
+    path.unlink()
+    addresses = []
+    for _ in range(2):
+        process = kopf(*command, '--kubeconfig', 'config')
+        address = process.wait_line('listens on ').split()[-1]
+        process.wait_line('export KUBECONFIG=config')
+        assert f'server: {address}' in path.read_text()
+        assert path.stat().st_mode & 0o777 == 0o600
+        process.wait_line(running)
+        assert process.end() == 0
+        addresses.append(address)
+    assert addresses[0] != addresses[1]
+    assert [file.name for file in project.iterdir() if file.name.startswith('config')] == ['config']

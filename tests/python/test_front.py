@@ -215,6 +215,180 @@ def test_errors(run_operator: Any, is_async: bool, error: Exception, kind: str, 
     assert (answer['message'], answer['display'], answer['delay']) == (message, display, delay)
 
 
+class _Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+class _NoText(Exception):
+    def __str__(self) -> str:
+        return None  # type: ignore[return-value]
+
+
+class _Unlike(BaseException):
+    pass
+
+
+class _Forgetful(kopf.TemporaryError):
+    def __init__(self) -> None:
+        pass
+
+
+@both
+@pytest.mark.parametrize('error, kind, display', [
+    (_Mute(), 'arbitrary', '<_Mute: its text is not available: RuntimeError in __str__()>'),
+    (_NoText(), 'arbitrary', '<_NoText: its text is not available: TypeError in __str__()>'),
+    (Exception('file \udcff'), 'arbitrary', 'file \ufffd'),
+    (kopf.PermanentError('file \udcff'), 'permanent', 'file \ufffd'),
+    (GeneratorExit('x'), 'arbitrary', 'x'),
+    (_Unlike('x'), 'arbitrary', 'x'),
+    (asyncio.CancelledError(), 'arbitrary', 'CancelledError()'),
+])
+def test_every_error_is_answered(run_operator: Any, is_async: bool, error: BaseException,
+                                 kind: str, display: str) -> None:
+    def body(**_: Any) -> None:
+        raise error
+    register(body, is_async)
+    result, answer = run_call(run_operator)
+    assert (result, answer['display'], answer['error']) == (kind, display, error)
+
+
+def test_stop_iteration_is_answered(run_operator: Any) -> None:
+    def body(**_: Any) -> None:
+        raise StopIteration('x')
+    register(body, is_async=False)
+    assert run_call(run_operator)[0] == 'arbitrary'
+
+
+def test_task_that_was_cancelled_by_the_handler(run_operator: Any) -> None:
+    """It is an error of the function; nobody has asked for the end of the call."""
+    @kopf.on.create('kopfexamples')
+    async def fn(**_: Any) -> None:
+        task = asyncio.ensure_future(asyncio.sleep(60))
+        task.cancel()
+        await task
+
+    kind, answer = run_call(run_operator)
+    assert (kind, answer['display']) == ('arbitrary', 'CancelledError()')
+
+
+def test_all_tasks_cancelled_by_the_application(run_operator: Any) -> None:
+    """Then the operator stops, and its calls are no failures of their handlers."""
+    started = asyncio.Event()
+    tasks: list[Any] = []
+
+    @kopf.on.create('kopfexamples')
+    async def fn(**_: Any) -> None:
+        tasks.append(asyncio.current_task())
+        started.set()
+        await asyncio.sleep(60)
+
+    async def scenario(operator: Operator) -> Any:
+        config = await operator.configure()
+        job = operator.push('CALL', cycle=make_cycle(), handler=config['handlers'][0]['index'])
+        await started.wait()
+        tasks[0].cancel()
+        [task] = [task for task in asyncio.all_tasks() if task.get_name() == 'kopf operator']
+        task.cancel()
+        return await job.get_answer()
+
+    assert run_operator(scenario)[0] == 'cancelled'
+
+
+@both
+@pytest.mark.parametrize('delay, what', [
+    ('5', "a str: '5'"), (datetime.timedelta(seconds=5), "a timedelta: datetime.timedelta"),
+    (float('nan'), 'a float: nan'), ([5], r'a list: [5]'),
+])
+def test_delays_that_are_none(run_operator: Any, is_async: bool, delay: Any, what: str) -> None:
+    error = kopf.TemporaryError('boo', delay=delay)
+
+    def body(**_: Any) -> None:
+        raise error
+    register(body, is_async)
+    kind, answer = run_call(run_operator)
+    assert kind == 'arbitrary' and answer['error'].__cause__ is error
+    assert answer['display'].startswith(
+        f'The delay of TemporaryError must be a number of seconds or None, but it is {what}')
+
+
+@pytest.mark.parametrize('error, delay', [
+    (kopf.TemporaryError('x', delay=10**400), float('inf')),
+    (kopf.TemporaryError('x', delay=float('inf')), float('inf')),
+    (kopf.TemporaryError('x', delay=True), 1), (_Forgetful(), 60),
+])
+def test_unusual_delays(run_operator: Any, error: kopf.TemporaryError, delay: float) -> None:
+    def body(**_: Any) -> None:
+        raise error
+    register(body, is_async=True)
+    kind, answer = run_call(run_operator)
+    assert (kind, answer['delay']) == ('temporary', delay)
+
+
+@both
+@pytest.mark.parametrize('text, stored', [
+    ('report-\udcff.txt', 'report-\ufffd.txt'), ('\ud83d\ude00 \ude00', '\U0001f600 \ufffd'),
+    ('\\udcff \\\udcff', '\\udcff \\\ufffd'), ('\udcff\udcfe\ud800', '\ufffd' * 3),
+])
+def test_lone_surrogates_are_replaced(run_operator: Any, is_async: bool,
+                                      text: str, stored: str) -> None:
+    def body(patch: kopf.Patch, **_: Any) -> Any:
+        patch.status['files'] = {text: [text]}
+        return {text: text}
+    register(body, is_async)
+    kind, answer = run_call(run_operator)
+    assert (kind, json.loads(answer['result'])) == ('done', {stored: stored})
+    assert json.loads(answer['patch']) == {'status': {'files': {stored: [stored]}}}
+
+
+def _deepen(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+class _Broken(dict[str, Any]):
+    def items(self) -> Any:
+        raise RuntimeError('broken')
+
+    __iter__ = items
+
+
+@both
+@pytest.mark.parametrize('value, what', [
+    (10**400, 'int 1000'), (10**5000, 'int <int: its text is not available: ValueError'),
+    (float('inf'), 'float inf'), (_deepen(200_000), 'str'), (_Broken(x=1), '_Broken'),
+], ids=['huge', 'endless', 'infinite', 'deep', 'broken'])
+def test_values_that_the_engine_cannot_read(run_operator: Any, is_async: bool,
+                                            value: Any, what: str) -> None:
+    """They are refused by their names, and do not spoil the patch of other handlers."""
+    def patching(patch: kopf.Patch, **_: Any) -> None:
+        patch.status['x'] = value
+
+    def failing(patch: kopf.Patch, **_: Any) -> None:
+        patch.status['x'] = value
+        raise kopf.TemporaryError('boo')
+    register(lambda **_: {'x': value}, is_async, id='returning')
+    register(patching, is_async, id='patching')
+    register(failing, is_async, id='failing')
+
+    async def scenario(operator: Operator) -> Any:
+        config = await operator.configure()
+        return [await operator.ask('CALL', cycle=make_cycle(), handler=declaration['index'])
+                for declaration in config['handlers']]
+
+    for title, (kind, answer) in zip(("The result of handler 'returning'",
+                                      "The patch of handler 'patching'",
+                                      "The patch of handler 'failing'"),
+                                     run_operator(scenario), strict=True):
+        assert (kind, answer['patch']) == ('permanent', None)
+        assert answer['message'].startswith(f'{title} is not JSON-compatible')
+        assert what in answer['message']
+
+
 @both
 def test_wrong_signature(
         run_operator: Any, is_async: bool, caplog: pytest.LogCaptureFixture) -> None:
@@ -289,7 +463,7 @@ def test_memo_is_copied_per_object_and_kept(run_operator: Any) -> None:
         index = (await operator.configure())['handlers'][0]['index']
         one = make_cycle()
         answers = [await operator.ask('CALL', cycle=one, handler=index)]
-        again = make_cycle(memory=one.memory)
+        again = make_cycle(keeper=one.keeper)
         answers.append(await operator.ask('CALL', cycle=again, handler=index))
         answers.append(await operator.ask('CALL', cycle=make_cycle(), handler=index))
         return [json.loads(answer['result']) for _, answer in answers]
@@ -301,6 +475,32 @@ def test_memo_is_copied_per_object_and_kept(run_operator: Any) -> None:
 
 
 # Filters, lifecycles, storages, transformations.
+
+
+def test_settings_without_effect_are_warned_about(
+        run_operator: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """After the startup handlers, which are where settings are changed."""
+    settings = kopf.OperatorSettings()
+
+    async def scenario(operator: Operator) -> None:
+        settings.persistence.consistency_timeout = 10
+        await operator.configure()
+
+    run_operator(scenario, settings=settings)
+    texts = [record.getMessage() for record in caplog.records if record.levelname == 'WARNING']
+    assert [text for text in texts if 'no effect' in text] == [
+        "settings.persistence.consistency_timeout has no effect: the engine knows the versions of "
+        "its own patches, and does not wait for their echoes."]
+
+
+@pytest.mark.parametrize('name', ['indexers', 'memories', 'insights'])
+def test_arguments_without_effect_are_warned_about(run_operator: Any, name: str) -> None:
+    async def scenario(operator: Operator) -> None:
+        pass
+
+    with pytest.warns(UserWarning, match=f'{name}= has no effect'):
+        run_operator(scenario, **{name: object()})
+    run_operator(scenario, **{name: None})  # no warning: it would be an error here
 
 
 def test_filters(run_operator: Any) -> None:

@@ -48,7 +48,8 @@ def test_description() -> None:
 
 @pytest.mark.parametrize('value, message', [
     ('text', 'str instead of'), ({'server': 'x'}, 'dict instead of'),
-    (kopf.AiohttpSession(server='x', aiohttp_session=None), 'not supported'),
+    (kopf.AiohttpSession(server='x', aiohttp_session=None),
+     r'has returned a kopf.AiohttpSession, which is not supported: .+ Return a kopf.Connection'),
 ])
 def test_wrong_results(value: Any, message: str) -> None:
     with pytest.raises(kopf.PermanentError, match=message):

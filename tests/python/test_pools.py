@@ -1,17 +1,14 @@
-"""The threads for synchronous functions, the memos of which nothing is left, the live views."""
+"""The threads for synchronous functions, and the live views."""
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import logging
 import threading
-from typing import Any
 
 import pytest
 
 from kopf import _pools
-from kopf._memo import Memo, copy_memo, recall_memo, spare_memo
 from kopf._pools import DaemonThreads, Pools
 from kopf._settings import OperatorSettings
 from kopf._views import LiveBody
@@ -19,57 +16,6 @@ from kopf._views import LiveBody
 
 def void(_: object) -> None:
     """Nothing."""
-
-
-class Slot:
-    """What keeps the memo of an object."""
-
-    memory: Any = None
-
-
-def test_empty_memos_are_not_kept() -> None:
-    slot, memo = Slot(), Memo()
-    slot.memory = memo
-    spare_memo(memo, slot)  # type: ignore[arg-type]
-    assert recall_memo(slot) is memo  # type: ignore[arg-type]
-    del memo
-    gc.collect()
-    assert slot.memory is None
-
-
-class OwnMemo(Memo):
-    """A memo with a way of its own to be copied."""
-
-    def __copy__(self) -> OwnMemo:
-        return OwnMemo(self, copied=True)
-
-
-@pytest.mark.parametrize('memo, expected', [
-    (Memo(a=[1]), Memo(a=[1])),
-    (OwnMemo(a=1), OwnMemo(a=1, copied=True)),
-    ([1, 2], [1, 2]),
-])
-def test_memos_are_copied_for_each_object(memo: Any, expected: Any) -> None:
-    copied = copy_memo(memo)
-    assert copied == expected and type(copied) is type(memo) and copied is not memo
-
-
-def test_memos_in_use_stay_the_same() -> None:
-    slot, memo = Slot(), Memo()
-    spare_memo(memo, slot)  # type: ignore[arg-type]
-    memo.count = 1
-    assert recall_memo(slot) is memo  # type: ignore[arg-type]
-    spare_memo(memo, slot)  # type: ignore[arg-type]
-    del memo
-    gc.collect()
-    assert recall_memo(slot) == {'count': 1}  # type: ignore[arg-type]
-
-
-def test_memos_of_other_types_are_kept() -> None:
-    slot, memo = Slot(), {}
-    slot.memory = memo
-    spare_memo(memo, slot)  # type: ignore[arg-type]
-    assert slot.memory is memo
 
 
 def test_live_views_follow_the_object() -> None:

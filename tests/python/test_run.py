@@ -205,7 +205,8 @@ def test_failure_of_a_startup_handler() -> None:
     assert isinstance(info.value.__cause__, kopf.PermanentError)
 
 
-def test_unfinished_handlers_are_cancelled_at_the_end() -> None:
+def test_unfinished_handlers_are_cancelled_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr('kopf._run._PATIENCE_SECONDS', 0.1)
     cancelled: list[bool] = []
 
     @kopf.on.create('kopfexamples')

@@ -9,7 +9,7 @@ import pytest
 
 import kopf
 from kopf._resources import Selector
-from kopf._settings_json import describe_settings, flatten_delays
+from kopf._settings_json import describe_settings, find_without_effect, flatten_delays
 
 
 def test_defaults() -> None:
@@ -74,3 +74,15 @@ def test_deprecated_names() -> None:
         assert settings.queueing.batch_window == 5
     settings.peering.namespaced = True
     assert settings.peering.clusterwide is False
+
+
+@pytest.mark.parametrize('group, name', [
+    ('persistence', 'consistency_timeout'), ('queueing', 'idle_timeout'),
+    ('posting', 'idle_timeout'),
+])
+def test_settings_without_effect_are_named(group: str, name: str) -> None:
+    settings = kopf.OperatorSettings()
+    assert find_without_effect(settings) == []
+    setattr(getattr(settings, group), name, 123)
+    [problem] = find_without_effect(settings)
+    assert problem.startswith(f'settings.{group}.{name} has no effect: the engine ')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import pathlib
+import subprocess
 from collections.abc import Callable
 
 import pytest
@@ -77,4 +78,36 @@ def login_fn(**_):
     )
     process.wait_log('nobody-special')
     assert process.is_running()
+    assert process.stop() == 0
+
+
+def test_a_certificate_of_version_1(
+    plane: ControlPlane,
+    operator: Callable[..., OperatorProcess],
+    examples: ExampleObjects,
+    tmp_path: pathlib.Path,
+) -> None:
+    """``openssl x509 -req`` makes such ones for users; kubectl and the Python clients use them."""
+    pki, certificate, key = plane.folder / 'pki', tmp_path / 'old.crt', tmp_path / 'old.key'
+    request = f'openssl req -newkey rsa:2048 -nodes -keyout {key} -out {tmp_path}/old.csr'
+    sign = f'openssl x509 -req -in {tmp_path}/old.csr -CA ca.crt -CAkey ca.key -days 1'
+    for command in (
+        [*request.split(), '-subj', '/O=system:masters/CN=old', '-config', 'openssl.cnf'],
+        [*sign.split(), '-set_serial', '1', '-out', str(certificate)],
+    ):
+        subprocess.run(command, cwd=pki, check=True, capture_output=True)
+    show = ['openssl', 'x509', '-in', str(certificate), '-noout', '-text']
+    if b'Version: 1 ' not in subprocess.run(show, check=True, capture_output=True).stdout:
+        pytest.skip('This openssl makes no certificates of version 1.')
+
+    config = tmp_path / 'config'
+    config.write_text(
+        kubeconfig_of(
+            {'server': plane.client.server, 'certificate-authority': str(pki / 'ca.crt')},
+            {'client-certificate': str(certificate), 'client-key': str(key)},
+        )
+    )
+    process = operator(SCRIPT, env={'KUBECONFIG': str(config)})
+    examples.create('obj')
+    examples.wait('obj', lambda body: body['status']['create_fn'] == 'created')
     assert process.stop() == 0

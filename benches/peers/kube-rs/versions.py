@@ -1,6 +1,10 @@
 import pathlib
 import subprocess
-import tomllib
+
+try:
+    import tomllib
+except ImportError:  # Python 3.10
+    import tomli as tomllib  # type: ignore[no-redef]
 
 lock = tomllib.loads(pathlib.Path(__file__).with_name('Cargo.lock').read_text())
 versions = {package['name']: package['version'] for package in lock['package']}

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use kopf_cluster::{Cluster, KUBERNETES_VERSION, ManifestError, OpenError, Options, ServeError};
 
+use crate::kubeconfig::{self, KubeconfigError};
 use crate::manifests::{self, ReadError};
 
 /// Run a Kubernetes API in this process, until it is interrupted.
@@ -19,6 +20,7 @@ pub struct Arguments {
     #[arg(long, default_value = "127.0.0.1", env = "KOPF_CLUSTER_HOST")]
     host: IpAddr,
     /// Where to write the kubeconfig; into the data folder, or a new temporary one by default.
+    /// A file that kopf did not write is left as it is, and the cluster does not start.
     #[arg(long, value_name = "FILE", env = "KOPF_CLUSTER_KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
     /// A manifest to apply at the start, or a folder of them; can be repeated.
@@ -45,8 +47,10 @@ pub enum ClusterError {
     Read(#[from] ReadError),
     #[error("{}: {source}", path.display())]
     Manifest { path: PathBuf, source: ManifestError },
-    #[error("the kubeconfig cannot be written to {}: {source}", path.display())]
-    Kubeconfig { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
+    #[error("the folder {} of the kubeconfig cannot be made: {source}", path.display())]
+    Folder { path: PathBuf, source: io::Error },
     #[error("signals cannot be received: {0}")]
     Signal(io::Error),
 }
@@ -60,9 +64,14 @@ async fn serve(arguments: Arguments) -> Result<(), ClusterError> {
     let manifests = manifests::read(&arguments.manifests)?;
     // Before anything is told: whoever waits for the message may send a signal at once.
     let interrupted = Interrupted::new().map_err(ClusterError::Signal)?;
-    // A kubeconfig in the data folder is good for as long as the folder is.
-    let kubeconfig =
-        arguments.kubeconfig.or_else(|| arguments.data_dir.as_ref().map(|folder| folder.join("kubeconfig")));
+    if let Some(path) = &arguments.kubeconfig {
+        kubeconfig::check(path)?;
+    }
+    let place = match (arguments.kubeconfig, &arguments.data_dir) {
+        (Some(path), _) => Place::Named(path),
+        (None, Some(folder)) => Place::DataFolder(folder.join("kubeconfig")),
+        (None, None) => Place::Temporary,
+    };
     let mut options = Options { data_dir: arguments.data_dir, ..Options::default() };
     if arguments.no_workloads {
         options.workloads = None;
@@ -73,7 +82,7 @@ async fn serve(arguments: Arguments) -> Result<(), ClusterError> {
         let applied = cluster.apply(&text, "default").await;
         applied.map_err(|source| ClusterError::Manifest { path, source })?;
     }
-    let kubeconfig = Kubeconfig::write(kubeconfig, &server.kubeconfig())?;
+    let kubeconfig = Kubeconfig::write(place, &server.kubeconfig())?;
     let told = format!(
         "Kubernetes {KUBERNETES_VERSION} (embedded) listens on {}\n\n\
          \x20 export KUBECONFIG={}\n\
@@ -88,6 +97,16 @@ async fn serve(arguments: Arguments) -> Result<(), ClusterError> {
     Ok(())
 }
 
+/// Where the kubeconfig goes.
+enum Place {
+    /// The user has named the file: what is there may be theirs.
+    Named(PathBuf),
+    /// The file is good for as long as the data folder is, and it is ours as the folder is.
+    DataFolder(PathBuf),
+    /// A folder that is removed with the cluster.
+    Temporary,
+}
+
 /// The kubeconfig while the cluster runs.
 struct Kubeconfig {
     path: PathBuf,
@@ -96,19 +115,24 @@ struct Kubeconfig {
 }
 
 impl Kubeconfig {
-    fn write(path: Option<PathBuf>, text: &str) -> Result<Self, ClusterError> {
-        let folder = path.is_none().then(|| std::env::temp_dir().join(format!("kopf-cluster-{}", std::process::id())));
-        let path = match (path, &folder) {
-            (Some(path), _) => path,
-            (None, folder) => folder.clone().unwrap_or_default().join("kubeconfig"),
-        };
-        let written = match &folder {
-            Some(folder) => create_private_folder(folder).and_then(|()| write_private(&path, text)),
-            None => write_private(&path, text),
-        };
-        match written {
-            Ok(()) => Ok(Self { path, folder }),
-            Err(source) => Err(ClusterError::Kubeconfig { path, source }),
+    fn write(place: Place, text: &str) -> Result<Self, ClusterError> {
+        match place {
+            Place::Named(path) => {
+                kubeconfig::write(&path, text)?;
+                Ok(Self { path, folder: None })
+            }
+            Place::DataFolder(path) => {
+                kubeconfig::replace(&path, text)?;
+                Ok(Self { path, folder: None })
+            }
+            Place::Temporary => {
+                let folder = std::env::temp_dir().join(format!("kopf-cluster-{}", std::process::id()));
+                create_private_folder(&folder)
+                    .map_err(|source| ClusterError::Folder { path: folder.clone(), source })?;
+                let written = Self { path: folder.join("kubeconfig"), folder: Some(folder) };
+                kubeconfig::replace(&written.path, text)?;
+                Ok(written)
+            }
         }
     }
 }
@@ -128,15 +152,6 @@ fn create_private_folder(folder: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder)
-}
-
-/// The kubeconfig has the token in it.
-fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)?.write_all(text.as_bytes())
 }
 
 /// Ctrl-C, or the request to terminate.

@@ -2,6 +2,7 @@
 //! over to it, so that there is one implementation of each.
 
 mod cluster;
+pub mod kubeconfig;
 mod manifests;
 
 use std::ffi::OsString;

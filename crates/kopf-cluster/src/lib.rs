@@ -104,7 +104,7 @@ pub use crate::faults::{ActiveFault, Effect, Fault, FaultError, Faults, Interrup
 pub use crate::http::{ClusterBody, ClusterService};
 pub use crate::local::{Applied, LocalAnswer, ManifestError, ServedResource};
 pub use crate::persistence::OpenError;
-pub use crate::server::{ServeError, Server};
+pub use crate::server::{ServeError, Server, is_own_kubeconfig};
 pub use crate::workloads::Workloads;
 
 use crate::http::Access;

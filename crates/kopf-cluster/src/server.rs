@@ -5,11 +5,13 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
@@ -19,7 +21,7 @@ use rcgen::{
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
@@ -169,30 +171,37 @@ impl Server {
 
     /// A kubeconfig for all clients, as YAML.
     pub fn kubeconfig(&self) -> String {
-        format!(
-            "apiVersion: v1\n\
-             kind: Config\n\
-             current-context: kopf\n\
-             clusters:\n\
-             - name: kopf\n\
-             \x20 cluster:\n\
-             \x20   server: {}\n\
-             \x20   certificate-authority-data: {}\n\
-             users:\n\
-             - name: admin\n\
-             \x20 user:\n\
-             \x20   token: {}\n\
-             contexts:\n\
-             - name: kopf\n\
-             \x20 context:\n\
-             \x20   cluster: kopf\n\
-             \x20   user: admin\n\
-             \x20   namespace: default\n",
-            self.url(),
-            STANDARD.encode(&self.authority_pem),
-            self.token
-        )
+        write_kubeconfig(&self.url(), &STANDARD.encode(&self.authority_pem), &self.token)
     }
+}
+
+/// Whether the text is a kubeconfig of an embedded cluster, of any version or run, and nothing else is in it.
+pub fn is_own_kubeconfig(text: &str) -> bool {
+    let value = |name: &str| text.lines().find_map(|line| line.trim_start().strip_prefix(name)).unwrap_or_default();
+    text == write_kubeconfig(value("server: "), value("certificate-authority-data: "), value("token: "))
+}
+
+fn write_kubeconfig(server: &str, authority: &str, token: &str) -> String {
+    format!(
+        "apiVersion: v1\n\
+         kind: Config\n\
+         current-context: kopf\n\
+         clusters:\n\
+         - name: kopf\n\
+         \x20 cluster:\n\
+         \x20   server: {server}\n\
+         \x20   certificate-authority-data: {authority}\n\
+         users:\n\
+         - name: admin\n\
+         \x20 user:\n\
+         \x20   token: {token}\n\
+         contexts:\n\
+         - name: kopf\n\
+         \x20 context:\n\
+         \x20   cluster: kopf\n\
+         \x20   user: admin\n\
+         \x20   namespace: default\n"
+    )
 }
 
 impl Drop for Server {
@@ -234,8 +243,19 @@ async fn accept(
                         let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream));
                         let Ok(Ok(stream)) = handshake.await else { return };
                         let served = TowerToHyperService::new(service);
-                        // Clients go away as they like; there is nobody to tell about it.
-                        let _ = http.serve_connection(TokioIo::new(stream), served).await;
+                        let asked = Notify::new();
+                        let noticed = service_fn(|request| {
+                            asked.notify_one();
+                            served.call(request)
+                        });
+                        let mut connection = pin!(http.serve_connection(TokioIo::new(stream), noticed));
+                        tokio::select! {
+                            // Clients go away as they like; there is nobody to tell about it.
+                            _ = connection.as_mut() => return,
+                            // Before the first request, hyper itself would wait for ever: it reads which version of HTTP it is.
+                            first = tokio::time::timeout(HEAD_TIMEOUT, asked.notified()) => if first.is_err() { return },
+                        }
+                        let _ = connection.await;
                     });
                 }
                 // Out of file handles, most probably: let others finish first.

@@ -1,10 +1,23 @@
 //! 6. From what a cycle came to, to the object in the cluster: few patches, each answer is the newest body.
 //!
-//! The status goes first, where it is a subresource: if the operator dies before the record that the change
-//! was handled is written, the handler runs again instead of losing its result. Finalizers and the
-//! user's transformations go by JSON patches which test the version. An answer that does not tell whether
-//! the patch was applied is resolved by an empty patch, which shows the object as it is. All merge patches name
-//! the uid of the object, so that another object under the same name is left alone.
+//! The record that a change was handled goes last, or together with what goes last: if the operator dies before it is
+//! written, the handler runs again instead of losing its result. So the status goes first, where it is a subresource;
+//! the user's transformations go by the same JSON patch as the record. Finalizers and transformations test the version.
+//! An answer that does not tell whether the patch was applied is resolved by an empty patch, which shows the object as it
+//! is. All merge patches name the uid of the object, so that another object under the same name is left alone.
+//!
+//! What an error means, for the object and for its status alike ([`Policy`]):
+//!
+//! | answer | policy |
+//! |---|---|
+//! | 404 | The object is gone: nothing is left to be done. |
+//! | 400, 405, 413, 415, 422, other 4xx | The content is rejected: an error in the log; the record is stored without it. |
+//! | 409, and 422 by a version test | Retried on the newest state: at once, then by the backoffs; then throttled. |
+//! | 5xx, time-outs, lost connections | Retried by the backoffs, each time with a line in the log; then throttled. |
+//! | 429 | Retried after the time that the server asks for, by the backoffs; then throttled. |
+//! | 401, 403 | Throttled: permissions come and go. |
+//!
+//! Throttled means: the object rests, and the same patch is sent afterwards. No handler is called again for it.
 
 use std::sync::Arc;
 
@@ -17,7 +30,9 @@ use kopf_reaction::FinalizerChange;
 use serde_json::{Map, Value, json};
 
 use crate::invoke::{CycleContext, Front, FrontFailure};
-use crate::{Api, ApiError, Clock, PatchKind};
+use crate::{Api, ApiError, Clock, Log, PatchKind};
+
+const TARGET: &str = "kopf.engine.apply";
 
 /// Tries of one JSON patch on ever newer bodies, before it counts as failed.
 const CONFLICTS_AT_MOST: usize = 10;
@@ -28,6 +43,7 @@ pub(crate) struct Means<'a> {
     pub api: &'a Api,
     pub front: &'a Arc<dyn Front>,
     pub clock: &'a Clock,
+    pub log: &'a Log,
     /// The pauses between the tries of a patch whose answers are unclear, in seconds.
     pub backoffs: &'a [f64],
 }
@@ -76,7 +92,7 @@ pub(crate) struct Newest {
 }
 
 impl Newest {
-    fn read(body: Body) -> Self {
+    pub fn read(body: Body) -> Self {
         Self { seen: body, unread: None }
     }
 
@@ -127,17 +143,29 @@ pub(crate) enum ApplyError {
     Transformation(FrontFailure),
 }
 
+impl ApplyError {
+    /// The same change may be accepted later on.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Api(error) => matches!(Policy::of(error), Policy::Retry | Policy::Throttle),
+            Self::Answer(_) | Self::Conflicts => true,
+            Self::Replaced | Self::Transformation(_) => false,
+        }
+    }
+}
+
 /// Carries a change out.
 pub(crate) async fn apply(
     means: Means<'_>,
     context: &Arc<CycleContext>,
     body: &Body,
-    change: Change,
+    change: &Change,
 ) -> Result<Applied, Incomplete> {
     let mut target = Target::of(means, context, body);
     match target.apply(context, body, change).await {
         Ok(applied) => Ok(applied),
-        Err(ApplyError::Replaced | ApplyError::Api(ApiError::NotFound(_))) => Ok(Applied::Gone),
+        Err(ApplyError::Replaced) => Ok(Applied::Gone),
+        Err(ApplyError::Api(error)) if Policy::of(&error) == Policy::Gone => Ok(Applied::Gone),
         Err(error) => Err(Incomplete { error, newest: target.read().ok().flatten() }),
     }
 }
@@ -151,6 +179,8 @@ struct Target<'a> {
     /// None for the few virtual kinds without it.
     uid: Option<String>,
     finalizer_setting: &'a str,
+    /// The object is let go by this change.
+    is_released: bool,
     last_answer: Option<Answer>,
 }
 
@@ -170,30 +200,42 @@ impl<'a> Target<'a> {
             status_path: resource.has_status_subresource().then(|| resource.path(namespace, name, Some("status"))),
             uid: body.uid().map(str::to_owned),
             finalizer_setting: &context.finalizer,
+            is_released: false,
             last_answer: None,
         }
     }
 
-    async fn apply(&mut self, context: &Arc<CycleContext>, body: &Body, change: Change) -> Result<Applied, ApplyError> {
+    async fn apply(
+        &mut self,
+        context: &Arc<CycleContext>,
+        body: &Body,
+        change: &Change,
+    ) -> Result<Applied, ApplyError> {
         let Change { wanted, stored, stored_by_user, transformations, finalizer, is_last } = change;
+        let (finalizer, is_last) = (*finalizer, *is_last);
+        self.is_released = finalizer == Some(FinalizerChange::Remove);
         let mut refusals = Vec::new();
-        let mut whole = wanted.unwrap_or_else(|| json!({}));
-        combine(&mut whole, stored.as_value());
-        let spare = (!stored_by_user).then_some(stored.as_value());
-        self.merge(&whole, spare, &mut refusals).await?;
-        if !refusals.is_empty() {
-            whole = stored.into_value();
-        }
-        if transformations {
-            match self.transform(context, body, transformations, finalizer).await {
-                Err(ApplyError::Api(error)) if is_refusal(&error) => {
-                    refusals.push(error);
-                    self.transform(context, body, false, finalizer).await?;
-                }
-                transformed => transformed?,
+        let mut whole = wanted.clone().unwrap_or_else(|| json!({}));
+        if *transformations && !stored_by_user {
+            // The record goes along with the transformations.
+            self.merge(&whole, Some(&json!({})), &mut refusals).await?;
+            if self.transform(context, body, Some(stored), finalizer, &mut refusals).await?.is_none() {
+                self.merge(stored.as_value(), None, &mut refusals).await?;
+                self.change_finalizer(body, finalizer).await?;
             }
+            combine(&mut whole, stored.as_value());
         } else {
-            self.transform(context, body, false, finalizer).await?;
+            if *transformations {
+                // What the user's storage has written cannot be told from what else the user's code wants.
+                self.transform(context, body, None, None, &mut refusals).await?;
+            }
+            combine(&mut whole, stored.as_value());
+            let spare = (!stored_by_user).then_some(stored.as_value());
+            self.merge(&whole, spare, &mut refusals).await?;
+            self.change_finalizer(body, finalizer).await?;
+        }
+        if !refusals.is_empty() {
+            whole = stored.as_value().clone();
         }
         if !is_last {
             self.read()?;
@@ -237,6 +279,8 @@ impl<'a> Target<'a> {
                     self.look().await?;
                     refusals.push(error);
                 }
+                // Nobody will look at the status of an object that is let go: nobody has to wait for it.
+                Err(ApplyError::Api(error @ ApiError::Forbidden(_))) if self.is_released => refusals.push(error),
                 merged => merged?,
             }
         }
@@ -256,7 +300,9 @@ impl<'a> Target<'a> {
         refusals: &mut Vec<ApiError>,
     ) -> Result<(), ApplyError> {
         match self.send_merge(path, &part).await {
-            Err(ApplyError::Api(error)) if is_separable && is_refusal(&error) && spare.as_ref() != Some(&part) => {
+            Err(ApplyError::Api(error))
+                if is_separable && Policy::of(&error) == Policy::Reject && spare.as_ref() != Some(&part) =>
+            {
                 refusals.push(error);
                 match spare {
                     Some(spare) => self.send_merge(path, &spare).await,
@@ -277,57 +323,93 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Transforms the object as it is, again and again if it changes meanwhile.
+    /// Applies the user's transformations, together with what is to be stored and the finalizer. None if the API has
+    /// rejected what they came to: then nothing of it was written.
     async fn transform(
         &mut self,
         context: &Arc<CycleContext>,
         body: &Body,
-        transformations: bool,
+        stored: Option<&MergePatch>,
         finalizer: Option<FinalizerChange>,
-    ) -> Result<(), ApplyError> {
-        if !transformations && finalizer.is_none() {
-            return Ok(());
-        }
+        refusals: &mut Vec<ApiError>,
+    ) -> Result<Option<()>, ApplyError> {
         let mut base = self.read()?.unwrap_or_else(|| body.clone());
+        let status_is_last = stored.is_some_and(|stored| self.parts_of(stored.as_value()).0.is_none());
         for _ in 0..CONFLICTS_AT_MOST {
-            let changed = if transformations {
-                let transforming = self.means.front.transform(Arc::clone(context), base.clone());
-                let mut wanted = transforming.await.map_err(ApplyError::Transformation)?;
-                change_finalizer(&mut wanted, finalizer, self.finalizer_setting);
-                self.replace(&base, &wanted).await
-            } else if let Some(steps) = finalizer_steps(base.lean(), finalizer, self.finalizer_setting) {
-                let path = self.path.clone();
-                self.send(&path, PatchKind::Json, &json!(steps)).await
-            } else {
-                Ok(())
-            };
-            let error = match changed {
-                Err(ApplyError::Api(error)) => error,
-                changed => return changed,
-            };
-            let may_be_the_content = match &error {
-                ApiError::Conflict(_) | ApiError::Unclear { .. } => false,
-                ApiError::Unprocessable(_) => true,
-                _ => return Err(error.into()),
-            };
-            let fresh = self.look().await?;
-            if may_be_the_content && fresh.resource_version() == base.resource_version() {
-                // Not the version was in the way, but the content: trying again is of no use.
-                return Err(error.into());
+            let transforming = self.means.front.transform(Arc::clone(context), base.clone());
+            let mut wanted = transforming.await.map_err(ApplyError::Transformation)?;
+            if let Some(stored) = stored {
+                stored.apply_to(&mut wanted);
             }
-            base = fresh;
+            change_finalizer(&mut wanted, finalizer, self.finalizer_setting);
+            let replaced = self.replace(&base, &wanted, status_is_last).await;
+            match self.newer_than(&base, replaced).await {
+                Ok(Some(fresh)) => base = fresh,
+                Ok(None) => return Ok(Some(())),
+                Err(ApplyError::Api(error)) if Policy::of(&error) == Policy::Reject => {
+                    refusals.push(error);
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            }
         }
         Err(ApplyError::Conflicts)
     }
 
-    async fn replace(&mut self, base: &Body, wanted: &Value) -> Result<(), ApplyError> {
+    /// Changes the finalizer alone.
+    async fn change_finalizer(&mut self, body: &Body, change: Option<FinalizerChange>) -> Result<(), ApplyError> {
+        if change.is_none() {
+            return Ok(());
+        }
+        let mut base = self.read()?.unwrap_or_else(|| body.clone());
+        for _ in 0..CONFLICTS_AT_MOST {
+            let Some(steps) = finalizer_steps(base.lean(), change, self.finalizer_setting) else { return Ok(()) };
+            let path = self.path.clone();
+            let sent = self.send(&path, PatchKind::Json, &json!(steps)).await;
+            match self.newer_than(&base, sent).await? {
+                Some(fresh) => base = fresh,
+                None => return Ok(()),
+            }
+        }
+        Err(ApplyError::Conflicts)
+    }
+
+    /// The newest body, if a patch that tests the version was made for an older one; None if the patch was applied.
+    async fn newer_than(&mut self, base: &Body, sent: Result<(), ApplyError>) -> Result<Option<Body>, ApplyError> {
+        let error = match sent {
+            Ok(()) => return Ok(None),
+            Err(ApplyError::Api(error)) => error,
+            Err(error) => return Err(error),
+        };
+        let may_be_the_content = match &error {
+            ApiError::Conflict(_) => false,
+            ApiError::Unclear { .. } => {
+                self.log_failure(1, &error);
+                false
+            }
+            ApiError::Unprocessable(_) => true,
+            _ => return Err(error.into()),
+        };
+        let fresh = self.look().await?;
+        if may_be_the_content && fresh.resource_version() == base.resource_version() {
+            // Not the version was in the way, but the content: trying again is of no use.
+            return Err(error.into());
+        }
+        Ok(Some(fresh))
+    }
+
+    /// Makes the object what is wanted; the record is in what goes last.
+    async fn replace(&mut self, base: &Body, wanted: &Value, status_is_last: bool) -> Result<(), ApplyError> {
         let operations = json_patch(base.value(), wanted);
         let (main, status) = match &self.status_path {
             None => (operations, Vec::new()),
             Some(_) => split_status_operations(operations),
         };
         let mut tested = base.clone();
-        let parts = [(Some(self.path.clone()), main), (self.status_path.clone(), status)];
+        let mut parts = [(self.status_path.clone(), status), (Some(self.path.clone()), main)];
+        if status_is_last {
+            parts.reverse();
+        }
         for (path, operations) in parts {
             let (Some(path), false) = (path, operations.is_empty()) else { continue };
             let operations = json!(with_version_test(tested.lean(), operations));
@@ -349,16 +431,34 @@ impl<'a> Target<'a> {
         let is_bound_to_a_version =
             patch.get("metadata").is_some_and(|metadata| metadata.get("resourceVersion").is_some());
         let patch = self.with_uid(patch);
-        for pause in self.means.backoffs {
-            match self.send(path, PatchKind::Merge, &patch).await {
-                Err(ApplyError::Api(ApiError::Unclear { .. })) => {}
-                // The API tries it several times on ever newer versions by itself, but not for ever.
-                Err(ApplyError::Api(ApiError::Conflict(_))) if !is_bound_to_a_version => {}
-                sent => return sent,
+        for (number, pause) in self.means.backoffs.iter().enumerate() {
+            let sent = self.send(path, PatchKind::Merge, &patch).await;
+            match &sent {
+                // The API retries it on newer versions by itself, but not for ever.
+                Err(ApplyError::Api(ApiError::Conflict(_))) if is_bound_to_a_version => return sent,
+                Err(ApplyError::Api(error)) if Policy::of(error) == Policy::Retry => {
+                    self.log_failure(number + 1, error);
+                }
+                _ => return sent,
             }
             self.means.clock.sleep(crate::seconds(*pause)).await;
         }
-        self.send(path, PatchKind::Merge, &patch).await
+        let sent = self.send(path, PatchKind::Merge, &patch).await;
+        if let Err(ApplyError::Api(error @ ApiError::Unclear { .. })) = &sent {
+            self.log_failure(self.means.backoffs.len() + 1, error);
+        }
+        sent
+    }
+
+    /// The request layer logs what it retries itself; this is for what it leaves to us.
+    fn log_failure(&self, attempt: usize, error: &ApiError) {
+        let count = self.means.backoffs.len() + 1;
+        let next = if attempt < count { "will retry" } else { "escalating" };
+        let error = match error {
+            ApiError::Unclear { reason } => reason.clone(),
+            error => error.to_string(),
+        };
+        self.means.log.error(TARGET, format!("Request attempt #{attempt}/{count} failed; {next}: {error}"));
     }
 
     fn with_uid(&self, patch: &Value) -> Value {
@@ -425,9 +525,38 @@ fn change_finalizer(wanted: &mut Value, change: Option<FinalizerChange>, finaliz
     }
 }
 
-/// The content of the patch is at fault, not the time or the connection.
-fn is_refusal(error: &ApiError) -> bool {
-    matches!(error, ApiError::Unprocessable(_) | ApiError::Client(_) | ApiError::Forbidden(_))
+/// What an error of a patch means; see the table above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Policy {
+    /// The object is not there any more.
+    Gone,
+    /// The content is at fault, and will be later on, too.
+    Reject,
+    /// It may help to send it again, at once or soon.
+    Retry,
+    /// Only time can help.
+    Throttle,
+}
+
+impl Policy {
+    fn of(error: &ApiError) -> Self {
+        match error {
+            ApiError::NotFound(_) => Self::Gone,
+            ApiError::Unprocessable(_) | ApiError::Client(_) => Self::Reject,
+            ApiError::Conflict(_) | ApiError::Unclear { .. } => Self::Retry,
+            // Those of the server and of the network were retried by the request layer as far as that is safe.
+            ApiError::Unauthorized(_)
+            | ApiError::Forbidden(_)
+            | ApiError::Gone(_)
+            | ApiError::TooManyRequests(_)
+            | ApiError::Server(_)
+            | ApiError::Timeout { .. }
+            | ApiError::Connecting { .. }
+            | ApiError::Connection { .. }
+            | ApiError::Decoding { .. }
+            | ApiError::Building { .. } => Self::Throttle,
+        }
+    }
 }
 
 /// The uid is said to be immutable: the one in the patch is not that of the object.

@@ -23,7 +23,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::invoke::CycleContext;
-use crate::queue::{Lane, Queue};
+use crate::queue::{Lane, Queue, WeakQueue};
 use crate::react::{OBJECTS, Reactor};
 use crate::{Clock, Level, Log, Settings};
 use companion::{Calling, Companion, Companions, Effects, KindInBackground, Means, declared_delay};
@@ -57,8 +57,8 @@ struct Inner {
     /// The beginning of the time of the schedule.
     origin: Instant,
     settings: RunSettings,
-    /// What carries calls out, and whom to tell; set once when everything is there.
-    surroundings: OnceLock<(Weak<Reactor>, Queue)>,
+    /// What carries calls out, and whom to tell; set once when everything is there. Both hold this.
+    surroundings: OnceLock<(Weak<Reactor>, WeakQueue)>,
     schedule: Mutex<Schedule>,
     /// The first entry of the schedule has changed.
     rescheduled: Notify,
@@ -127,7 +127,7 @@ impl Background {
     /// What carries the calls out, and who decides when they are over.
     pub fn attach(&self, reactor: &Arc<Reactor>, queue: &Queue) {
         // Attached once per operator; a second time changes nothing.
-        let _ = self.inner.surroundings.set((Arc::downgrade(reactor), queue.clone()));
+        let _ = self.inner.surroundings.set((Arc::downgrade(reactor), queue.downgrade()));
     }
 
     /// Keeps the time, for as long as the operator runs.
@@ -307,9 +307,13 @@ impl Background {
         if ended {
             self.inner.ended.notify_waiters();
         }
-        if nudge && let Some((_, queue)) = self.inner.surroundings.get() {
+        if nudge && let Some(queue) = self.queue() {
             queue.nudge(companion.kind.key, &companion.uid);
         }
+    }
+
+    fn queue(&self) -> Option<Queue> {
+        self.inner.surroundings.get().and_then(|(_, queue)| queue.upgrade())
     }
 
     fn next_call(&self) -> u64 {
@@ -328,7 +332,7 @@ impl Background {
 
     /// What is there of the daemons and timers of an object.
     pub fn view(&self, of_object: Option<&BackgroundOfObject>) -> BackgroundView {
-        let paused = self.is_paused();
+        let paused = self.is_paused().then(|| self.why_paused());
         match of_object {
             Some(of_object) => of_object.companion.view(paused),
             None => BackgroundView { paused, ..BackgroundView::default() },
@@ -464,7 +468,7 @@ impl Background {
             if paused {
                 let effects = self.with_means(|means| companion.stop(None, StopReasons::OPERATOR_PAUSING, means));
                 self.carry_out_effects(&companion, effects);
-            } else if let Some((_, queue)) = self.inner.surroundings.get() {
+            } else if let Some(queue) = self.queue() {
                 queue.nudge(companion.kind.key, &companion.uid);
             }
         }

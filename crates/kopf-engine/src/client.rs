@@ -6,6 +6,7 @@
 mod answer;
 mod counters;
 mod head_start;
+mod refused;
 mod slots;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, Method, Request, StatusCode};
 use kube::client::Body;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use crate::clock::{Clock, seconds};
 use crate::credentials::{Answer, Session, Vault};
@@ -27,6 +29,7 @@ pub use answer::{ApiError, Refusal};
 use answer::{Safety, Verdict, verdict};
 pub use counters::{RequestCounters, RequestOutcome, Verb};
 use head_start::{HeadStarts, USABLE_FOR};
+use refused::Refused;
 use slots::Slots;
 
 const TARGET: &str = "kopf.engine.client";
@@ -42,6 +45,14 @@ const LISTS_IN_FLIGHT: usize = 4;
 
 /// The time for one request where the settings set no limit.
 const LONGEST_REQUEST: Duration = Duration::from_secs(300);
+
+/// The time for the head of an answer, where the settings leave the time for a request as it is. A server that lives has
+/// answered by then: kube-apiserver itself gives up a request after 60 seconds. A longer silence is most probably
+/// that of a server which is gone, behind an address that has moved.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(65);
+
+/// The same for watches, whose heads come before there is anything to tell.
+const WATCH_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How a patch describes the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,12 +75,14 @@ struct Inner {
     clock: Clock,
     log: Log,
     request_timeout: Duration,
+    head_timeout: Duration,
     error_backoffs: Vec<f64>,
     enforce_retry_after: bool,
     slots: Slots,
     list_slots: Slots,
     head_starts: HeadStarts,
     counters: RequestCounters,
+    refused: Refused,
 }
 
 /// One request, as it is sent in every try.
@@ -85,18 +98,22 @@ struct Call<'a> {
 
 impl Api {
     pub fn new(vault: Vault, settings: &NetworkingSettings, clock: Clock, log: Log) -> Self {
+        let request_timeout = settings.request_timeout.map_or(LONGEST_REQUEST, seconds);
         Self {
             inner: Arc::new(Inner {
                 vault,
                 clock,
                 log,
-                request_timeout: settings.request_timeout.map_or(LONGEST_REQUEST, seconds),
+                request_timeout,
+                // Whoever has set a time knows the server better.
+                head_timeout: if request_timeout == LONGEST_REQUEST { HEAD_TIMEOUT } else { request_timeout },
                 error_backoffs: settings.error_backoffs.clone(),
                 enforce_retry_after: settings.enforce_retry_after,
                 slots: Slots::new(REQUESTS_IN_FLIGHT),
                 list_slots: Slots::new(LISTS_IN_FLIGHT),
                 head_starts: HeadStarts::default(),
                 counters: RequestCounters::default(),
+                refused: Refused::default(),
             }),
             pacing: Pacing::default(),
         }
@@ -150,6 +167,11 @@ impl Api {
         });
     }
 
+    /// Drops the pages that were asked for in advance: the operator pauses, and others change the objects meanwhile.
+    pub(crate) fn forget_pages(&self) {
+        self.inner.head_starts.clear();
+    }
+
     /// Changes an object; the answer is its newest body.
     ///
     /// A patch that may have been applied, but was not answered, is not repeated: the error is
@@ -188,22 +210,23 @@ impl Api {
     /// Opens a watch. It is tried once, and takes none of the slots of the other requests.
     pub async fn watch_stream(&self, path: &str, connect_timeout: Option<Duration>) -> Result<ByteStream, ApiError> {
         let call = Call::read(Verb::Watch, path, JSON);
-        let limit = connect_timeout.unwrap_or(self.inner.request_timeout);
+        let limit = connect_timeout.unwrap_or(self.inner.request_timeout.min(WATCH_HEAD_TIMEOUT));
         loop {
             let session = self.inner.vault.client().await;
+            let sent = self.inner.clock.instant();
             let sending = session.connection.send(call.to_request()?);
             let response = match self.inner.clock.timeout(limit, sending).await {
-                Err(_) => Err(self.count_silence(&call, ApiError::Timeout { what: call.what(), limit })),
+                Err(_) => {
+                    session.connection.distrust(sent);
+                    Err(self.count_silence(&call, ApiError::Timeout { what: call.what(), limit }))
+                }
                 Ok(Err(source)) => Err(self.count_silence(&call, ApiError::connection(call.what_at(&session), source))),
                 Ok(Ok(response)) => Ok(response),
             }?;
             let status = response.status();
             self.inner.counters.count(call.verb, RequestOutcome::of(status));
-            if status == StatusCode::UNAUTHORIZED && self.inner.vault.invalidate(session.generation) {
+            if self.has_other_credentials(&call, &session, status).await {
                 continue;
-            }
-            if status != StatusCode::UNAUTHORIZED {
-                self.inner.vault.confirm(session.generation);
             }
             if status.is_success() {
                 return Ok(ByteStream { body: response.into_body(), what: call.what() });
@@ -213,6 +236,26 @@ impl Api {
             let body = reading.ok().and_then(Result::ok).unwrap_or_default();
             return Err(ApiError::refused(call.what(), status, &body, retry_after));
         }
+    }
+
+    /// The server is silent since the instant, though something should have come: what was connected before may be
+    /// dead, and is not used for new requests.
+    pub(crate) fn distrust_connections(&self, since: Instant) {
+        if let Some(session) = self.inner.vault.current() {
+            session.connection.distrust(since);
+        }
+    }
+
+    /// Decides about the credentials by the answer: whether the request is to be sent again with others.
+    async fn has_other_credentials(&self, call: &Call<'_>, session: &Session, status: StatusCode) -> bool {
+        if status != StatusCode::UNAUTHORIZED {
+            self.inner.vault.confirm(session.generation);
+            return false;
+        }
+        if self.inner.vault.is_fixed() || self.is_about_path(call, session).await {
+            return false;
+        }
+        self.inner.vault.invalidate(session.generation)
     }
 
     /// Whether the server says anything at all in time.
@@ -247,8 +290,9 @@ impl Api {
         let count = backoffs.len() + 1;
         let mut backoffs = backoffs.iter().copied().map(seconds);
         let mut attempt = 1;
+        let mut head_timeout = self.inner.head_timeout;
         loop {
-            let error = match self.attempt(call).await {
+            let error = match self.attempt(call, head_timeout).await {
                 Ok(body) => {
                     if attempt > 1 {
                         let what = call.what();
@@ -260,7 +304,17 @@ impl Api {
             };
             let retry_after = match verdict(call.safety, &error) {
                 Verdict::Final => return Err(error),
-                Verdict::Unclear => return Err(ApiError::Unclear { what: call.what(), reason: error.to_string() }),
+                // The caller finds out what has become of it.
+                Verdict::Unclear => return Err(ApiError::Unclear { reason: error.to_string() }),
+                Verdict::Repeat { .. } if matches!(&error, ApiError::Timeout { limit, .. } if *limit < self.inner.request_timeout) =>
+                {
+                    // The connection was a dead one, most probably. If the server is just slow, it gets all its time now.
+                    head_timeout = self.inner.request_timeout;
+                    let text =
+                        format!("Request attempt #{attempt}/{count} failed; will retry on a new connection: {error}");
+                    self.inner.log.error(TARGET, text);
+                    continue;
+                }
                 Verdict::Repeat { retry_after } => retry_after,
             };
             let Some(backoff) = backoffs.next() else {
@@ -282,36 +336,48 @@ impl Api {
     }
 
     /// One try; only a login in between makes it a second one.
-    async fn attempt(&self, call: &Call<'_>) -> Result<Bytes, ApiError> {
-        let limit = self.inner.request_timeout;
+    async fn attempt(&self, call: &Call<'_>, head_timeout: Duration) -> Result<Bytes, ApiError> {
+        // The answer to a change is short; that of a list may go on and on.
+        let limit = match call.safety {
+            Safety::OnlyOnce => head_timeout,
+            Safety::Repeatable => self.inner.request_timeout,
+        };
+        let clock = &self.inner.clock;
         loop {
             let session = self.inner.vault.client().await;
             let request = call.to_request()?;
             let slots = if call.verb == Verb::List { &self.inner.list_slots } else { &self.inner.slots };
             let slot = slots.take().await;
             let open = self.pacing.open_request();
+            let sent = clock.instant();
             let exchange = async {
-                let response = session.connection.send(request).await?;
-                let (parts, body) = response.into_parts();
-                let body = body.collect().await?;
+                let sending = session.connection.send(request);
+                let response = match head_timeout < limit {
+                    true => clock.timeout(head_timeout, sending).await.map_err(|_| Lost::Silent(head_timeout))?,
+                    // One timer is enough: the head cannot come later than the whole answer.
+                    false => sending.await,
+                };
+                let (parts, body) = response.map_err(Lost::Broken)?.into_parts();
+                let body = body.collect().await.map_err(Lost::Broken)?;
                 Ok((parts.status, parts.headers, body))
             };
-            let answer = self.inner.clock.timeout(limit, exchange).await;
+            let answer = clock.timeout(limit, exchange).await.unwrap_or(Err(Lost::Silent(limit)));
             // The connection goes back to the pool by a task of its own; the next request would make another one before that.
             tokio::task::yield_now().await;
             drop((open, slot));
             let (status, headers, body) = match answer {
-                Err(_) => Err(self.count_silence(call, ApiError::Timeout { what: call.what(), limit })),
-                Ok(Err(source)) => Err(self.count_silence(call, ApiError::connection(call.what_at(&session), source))),
-                Ok(Ok(answer)) => Ok(answer),
+                Err(Lost::Silent(limit)) => {
+                    session.connection.distrust(sent);
+                    Err(self.count_silence(call, ApiError::Timeout { what: call.what(), limit }))
+                }
+                Err(Lost::Broken(source)) => {
+                    Err(self.count_silence(call, ApiError::connection(call.what_at(&session), source)))
+                }
+                Ok(answer) => Ok(answer),
             }?;
             self.inner.counters.count(call.verb, RequestOutcome::of(status));
-            if status == StatusCode::UNAUTHORIZED {
-                if self.inner.vault.invalidate(session.generation) {
-                    continue;
-                }
-            } else {
-                self.inner.vault.confirm(session.generation);
+            if self.has_other_credentials(call, &session, status).await {
+                continue;
             }
             if status.is_success() {
                 return Ok(body);
@@ -324,6 +390,14 @@ impl Api {
         self.inner.counters.count(call.verb, RequestOutcome::NoAnswer);
         error
     }
+}
+
+/// Why there is no answer.
+enum Lost {
+    /// Nothing came for so long.
+    Silent(Duration),
+    /// The connection could not be made, or has broken.
+    Broken(kube::Error),
 }
 
 /// How often one page of a list is tried.

@@ -23,10 +23,14 @@ impl Crashes {
         Self { first: watch::Sender::new(None), log }
     }
 
+    /// Where they are logged.
+    pub fn log(&self) -> Log {
+        self.log.clone()
+    }
+
     /// The same task, but its crash is reported.
     pub async fn guard(self, what: String, task: impl Future<Output = ()>) {
-        if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
-            let text = format!("{what} has crashed: {}", message_of(&*panic));
+        if let Err(text) = catch(&what, task).await {
             self.log.error(TARGET, format!("{text} This is a bug of the framework; the operator will stop."));
             self.first.send_if_modified(|first| first.is_none() && first.replace(text).is_none());
         }
@@ -41,6 +45,12 @@ impl Crashes {
             _ => std::future::pending().await,
         }
     }
+}
+
+/// Does it, or tells about its crash: for what the operator can do without.
+pub(crate) async fn catch<T>(what: &str, task: impl Future<Output = T>) -> Result<T, String> {
+    let done = AssertUnwindSafe(task).catch_unwind().await;
+    done.map_err(|panic| format!("{what} has crashed: {}", message_of(&*panic)))
 }
 
 fn message_of(panic: &(dyn Any + Send)) -> String {

@@ -4,6 +4,7 @@
 //! of them, and every request of the engine takes its client from there.
 
 mod connection;
+mod identity;
 mod token_file;
 mod vault;
 
@@ -35,8 +36,11 @@ pub use vault::{Login, LoginError, Session, Vault};
 #[serde(default)]
 pub struct ConnectionInfo {
     /// Take everything from the kubeconfig of the environment, or else from the pod; this runs
-    /// the plugins that the kubeconfig names. Of other parts, only `priority` and those of proxies count then.
+    /// the plugins that the kubeconfig names. Of other parts, only `priority`,
+    /// `expected_server` and those of proxies count then.
     pub kubeconfig: bool,
+    /// With `kubeconfig`, the only address that it may lead to; any by default.
+    pub expected_server: Option<String>,
     /// The address of the API, such as `https://localhost:6443`.
     pub server: String,
     pub ca_path: Option<String>,
@@ -92,6 +96,9 @@ pub enum CredentialsError {
     /// There is no usable kubeconfig, and we do not run in a pod.
     #[error("the cluster cannot be found by the environment: {0}")]
     Environment(#[source] Box<InferConfigError>),
+    /// The kubeconfig has changed, or the pod was found instead of it.
+    #[error("the environment leads to {server}, and the operator may only use {expected}")]
+    OtherServer { server: String, expected: String },
     /// TLS or the plugin of the kubeconfig has failed.
     #[error("the client of {server} cannot be made: {source}")]
     Client { server: String, source: Box<kube::Error> },
@@ -122,7 +129,13 @@ impl ConnectionInfo {
     /// The configuration of a client, with everything checked that can be without a request.
     pub async fn to_config(&self, connect_timeout: Option<Duration>) -> Result<kube::Config, CredentialsError> {
         let mut config = if self.kubeconfig {
-            kube::Config::infer().await.map_err(|source| CredentialsError::Environment(Box::new(source)))?
+            let config = kube::Config::infer().await;
+            let config = config.map_err(|source| CredentialsError::Environment(Box::new(source)))?;
+            if let Some(expected) = self.expected_server.as_ref().filter(|text| !leads_to(&config.cluster_url, text)) {
+                let (server, expected) = (config.cluster_url.to_string(), expected.clone());
+                return Err(CredentialsError::OtherServer { server, expected });
+            }
+            config
         } else {
             let kubeconfig = self.to_kubeconfig()?;
             let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
@@ -156,7 +169,8 @@ impl ConnectionInfo {
         let token_file = token_file.map(|path| TokenFile::open(path, clock.clone())).transpose()?;
         let address: Arc<str> = config.cluster_url.to_string().trim_end_matches('/').into();
         let server = address.to_string();
-        let made = tokio::task::spawn_blocking(move || Connection::make(config, token_file));
+        let clock = clock.clone();
+        let made = tokio::task::spawn_blocking(move || Connection::make(config, token_file, clock));
         let connection = made
             .await
             .map_err(|_| CredentialsError::Interrupted)?
@@ -256,6 +270,16 @@ impl fmt::Debug for ConnectionInfo {
     }
 }
 
+/// Whether the address is the same as in the text, however its port and its last slash are written.
+fn leads_to(url: &http::Uri, text: &str) -> bool {
+    let parts = |url: &http::Uri| {
+        let scheme = url.scheme_str().unwrap_or("https").to_ascii_lowercase();
+        let port = url.port_u16().unwrap_or(if scheme == "http" { 80 } else { 443 });
+        (url.host().unwrap_or_default().to_ascii_lowercase(), port, url.path().trim_end_matches('/').to_owned(), scheme)
+    };
+    text.parse().is_ok_and(|expected| parts(url) == parts(&expected))
+}
+
 /// PEM text as base64, as kubeconfigs have it; what is base64 already stays.
 fn as_base64(data: &str) -> String {
     if data.trim_start().starts_with("-----BEGIN ") { BASE64.encode(data) } else { data.trim().to_owned() }
@@ -321,6 +345,24 @@ mod tests {
         let config = info(r#"{"server":"http://h","token":"t","token_path":"p"}"#).to_config(None).await.unwrap();
         assert!(config.auth_info.token.is_none(), "the file is renewed by others, the token is not");
         assert_eq!(config.auth_info.token_file.as_deref(), Some("p"));
+    }
+
+    #[test]
+    fn addresses_are_compared_by_their_meaning() {
+        let cases = [
+            ("https://h:6443", "https://h:6443/", true),
+            ("https://h", "https://H:443", true),
+            ("http://h", "http://h:80/", true),
+            ("https://h/prefix/", "https://h/prefix", true),
+            ("https://h:6443", "https://h:6444", false),
+            ("https://h", "http://h:443", false),
+            ("https://h", "https://other", false),
+            ("https://h/prefix", "https://h", false),
+            ("https://h", "no address", false),
+        ];
+        for (url, text, expected) in cases {
+            assert_eq!(leads_to(&url.parse().unwrap(), text), expected, "{url} {text}");
+        }
     }
 
     #[tokio::test]

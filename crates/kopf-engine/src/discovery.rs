@@ -246,6 +246,7 @@ impl Discovery {
         while let Some(item) = next {
             match item {
                 StreamItem::ListStarted => self.view.definitions.listing_started(),
+                StreamItem::Rewound => {}
                 StreamItem::ListDone => {
                     for name in self.view.definitions.listing_done() {
                         self.forget_definition(&name);
@@ -299,6 +300,7 @@ impl Discovery {
         while let Some(item) = next {
             match item {
                 StreamItem::ListStarted => self.view.namespaces.listing_started(),
+                StreamItem::Rewound => {}
                 StreamItem::ListDone => {
                     self.view.namespaces.listing_done();
                     self.view.namespaces_sight.see();

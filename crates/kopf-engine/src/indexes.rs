@@ -79,10 +79,12 @@ impl Reactor {
                         None => None,
                     };
                     let count = self.metrics.begin(&request.handler, request.retry, &self.clock);
+                    let title = request.handler.title();
                     let answer = self.front.call(index_call(request, context)).await;
                     count.finish(&answer, &self.clock);
                     if answer.result == Err(CallError::Abandoned) {
-                        return Err(FrontFailure::new("the call of an index handler was given up"));
+                        let message = format!("{title} was given up without an answer");
+                        return Err(FrontFailure { message, error: answer.error });
                     }
                     error = answer.error;
                     let outcome = CallOutcome { result: answer.result, subrefs: Default::default() };

@@ -7,6 +7,8 @@
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
+use futures::SinkExt as _;
+use futures::channel::mpsc;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kopf_object::{Body, Diff, FieldPath};
@@ -15,7 +17,7 @@ use kopf_reaction::{
     StorageOperation,
 };
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use crate::admission::{Admission, WebhookCall, WebhookContext, WebhookReply};
 use crate::background::LiveBody;
@@ -73,6 +75,11 @@ pub trait Front: Sink {
     /// there before; nothing returned means nothing changed.
     fn unindex(&self, uid: &Arc<str>, ids: &[Arc<str>]);
 
+    /// The handlers of activities as they are declared by now; None if there are no others than at the start.
+    fn activities(&self) -> BoxFuture<'static, Option<Vec<Arc<Handler>>>> {
+        Box::pin(async { None })
+    }
+
     /// Calls one handler of a webhook.
     fn call_webhook(&self, call: WebhookCall) -> BoxFuture<'static, WebhookReply> {
         drop(call);
@@ -115,6 +122,10 @@ pub trait Front: Sink {
     fn connected(&self, services: Services) {
         drop(services);
     }
+
+    /// The operator has ended. The services and the admission log through the front: as long as the front holds
+    /// them, it holds itself, and the credentials.
+    fn disconnected(&self) {}
 
     /// Comes back as soon as the front finds the time: it shows that the front is alive.
     fn pulse(&self) -> BoxFuture<'static, ()> {
@@ -234,7 +245,7 @@ pub struct CallReply {
 /// The way from a handler in flight back to the engine.
 #[derive(Clone)]
 pub struct Children {
-    requests: mpsc::UnboundedSender<ChildrenRequest>,
+    requests: mpsc::Sender<ChildrenRequest>,
 }
 
 /// Sub-handlers to be looked at.
@@ -254,15 +265,16 @@ pub struct ChildrenReply {
 
 impl Children {
     /// The way of one call, and its other end.
-    pub fn channel() -> (Self, mpsc::UnboundedReceiver<ChildrenRequest>) {
-        let (requests, receiver) = mpsc::unbounded_channel();
+    pub fn channel() -> (Self, mpsc::Receiver<ChildrenRequest>) {
+        // They are served one after another: whoever comes next waits. (That of tokio takes 2 KiB for each call.)
+        let (requests, receiver) = mpsc::channel(0);
         (Self { requests }, receiver)
     }
 
     /// Runs one round of sub-handlers; None if the cycle is over.
     pub async fn execute(&self, handlers: Vec<Arc<Handler>>, lifecycle: Option<Lifecycle>) -> Option<ChildrenReply> {
         let (reply, answer) = oneshot::channel();
-        self.requests.send(ChildrenRequest { handlers, lifecycle, reply }).ok()?;
+        self.requests.clone().send(ChildrenRequest { handlers, lifecycle, reply }).await.ok()?;
         answer.await.ok()
     }
 }

@@ -28,6 +28,7 @@ mod credentials;
 mod client;
 mod schema;
 mod posting;
+mod seats;
 mod log;
 mod pacing;
 mod rest;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::apply::Change;
 use crate::background::BackgroundOfObject;
 use crate::indexes::IndexingMemory;
-use crate::invoke::FrontSlot;
+use crate::invoke::{CycleContext, FrontSlot};
 
 /// The memory of one object, from its first event until it is gone.
 #[derive(Default)]
@@ -16,6 +17,12 @@ pub(crate) struct ObjectMemory {
     pub noticed_by_listing: bool,
     /// Handled in full at least once in this process: resuming is over.
     pub fully_handled_once: bool,
+    /// A change handler was called for it in this process.
+    pub is_begun: bool,
+    /// Updates in a row which its own handlers have caused.
+    pub own_updates: u8,
+    /// It is not in the cluster any more, but its deletion is still to be handled, in memory.
+    pub is_ghost: bool,
     /// The newest version that was looked at or made by our own patch.
     pub version: Option<Version>,
     /// What the finished handlers of an unfinished handling have seen; None when nothing is under way.
@@ -42,13 +49,23 @@ impl ObjectMemory {
 
     /// Neither handlers nor errors nor daemons of the object need another look at it.
     pub fn has_nothing_pending(&self) -> bool {
-        self.partly_handled.is_none() && self.throttle == Throttle::Off && self.background.is_none()
+        self.partly_handled.is_none() && !self.throttle.is_on() && self.background.is_none() && !self.is_ghost
     }
 
     /// Remembers the newest version.
     pub fn saw(&mut self, version: Option<Version>) {
         self.version = self.version.max(version);
     }
+}
+
+/// A change that the API could not take for the moment. It is kept until it can, so that no handler has to be called again
+/// for what it has done already.
+pub(crate) struct Unapplied {
+    pub change: Change,
+    /// For the transformations of the user's patch.
+    pub context: Arc<CycleContext>,
+    /// All handlers are done by it.
+    pub fully_handled: bool,
 }
 
 /// A version of an object that can be compared with others. There is one per object, so that every word counts.
@@ -59,25 +76,46 @@ pub(crate) fn version_number(version: Option<&str>) -> Option<Version> {
     version.and_then(|version| version.parse().ok())
 }
 
-/// The pauses of one object after unexpected errors.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) enum Throttle {
-    /// All is well.
-    #[default]
-    Off,
-    /// The object rests after so many errors in a row.
-    Resting { errors: u32 },
+/// The pauses of one object after unexpected errors; empty if all is well.
+#[derive(Default)]
+pub(crate) struct Throttle(Option<Box<Trouble>>);
+
+/// What is remembered of an object that rests.
+#[derive(Default)]
+struct Trouble {
+    /// How many errors there were in a row.
+    errors: usize,
+    /// What is to be written when the rest is over.
+    unapplied: Option<Unapplied>,
 }
 
 impl Throttle {
+    /// Whether the object rests, or has rested and was not handled since.
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// One more error: how long to rest, in seconds; None if throttling is off by the settings.
-    pub fn next_delay(self, delays: &[f64]) -> Option<(u32, f64)> {
-        let errors = match self {
-            Self::Off => 0,
-            Self::Resting { errors } => errors,
-        };
-        let delay = delays.get(errors as usize).or(delays.last()).copied()?;
-        Some((errors.saturating_add(1), delay))
+    pub fn next_delay(&mut self, delays: &[f64]) -> Option<f64> {
+        let trouble = self.0.get_or_insert_default();
+        let delay = delays.get(trouble.errors).or(delays.last()).copied()?;
+        trouble.errors = trouble.errors.saturating_add(1);
+        Some(delay)
+    }
+
+    /// Keeps what could not be written.
+    pub fn keep(&mut self, unapplied: Unapplied) {
+        self.0.get_or_insert_default().unapplied = Some(unapplied);
+    }
+
+    /// What could not be written before.
+    pub fn take_unapplied(&mut self) -> Option<Unapplied> {
+        self.0.as_mut()?.unapplied.take()
+    }
+
+    /// All is well.
+    pub fn clear(&mut self) {
+        self.0 = None;
     }
 }
 
@@ -103,14 +141,10 @@ mod tests {
     #[test]
     fn throttling_grows_to_the_last_delay_and_stays_there() {
         let delays = [1.0, 2.0];
-        let mut throttle = Throttle::Off;
-        let mut seen = Vec::new();
-        for _ in 0..4 {
-            let (errors, delay) = throttle.next_delay(&delays).unwrap();
-            throttle = Throttle::Resting { errors };
-            seen.push(delay);
-        }
+        let mut throttle = Throttle::default();
+        let seen: Vec<f64> = (0..4).filter_map(|_| throttle.next_delay(&delays)).collect();
         assert_eq!(seen, [1.0, 2.0, 2.0, 2.0]);
-        assert_eq!(Throttle::Off.next_delay(&[]), None);
+        assert_eq!(Throttle::default().next_delay(&[]), None);
+        assert!(throttle.take_unapplied().is_none());
     }
 }

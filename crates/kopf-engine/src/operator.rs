@@ -106,6 +106,7 @@ pub async fn run_by(
     options: OperatorOptions,
     stop: Stop,
 ) -> Result<(), OperatorError> {
+    let _connected = Connected { front: Arc::clone(&front) };
     let log = Log::new(Arc::clone(&front) as Arc<dyn Sink>);
     let handlers = options.activities.clone();
     let (metrics, health, pauses) = (Metrics::default(), Arc::new(Health::default()), Pauses::default());
@@ -125,32 +126,42 @@ pub async fn run_by(
         probes.start(&endpoint, &mut probing).await.map_err(refused)?;
     }
     let logins = AtomicU64::new(0);
-    let activities = Arc::new(Activities { front, clock, log, handlers, metrics, health, pauses, logins });
+    let crashes = Crashes::new(log.clone());
+    let activities = Arc::new(Activities { front, clock, log, handlers, metrics, health, pauses, crashes, logins });
 
     let started = tokio::select! {
         biased;
         _ = stop.requested() => None,
         started = activities.run(Activity::Startup) => Some(started),
     };
-    if let Some(Err(error)) = started {
-        return Err(OperatorError::Startup(error));
-    }
-    let served = match started {
-        Some(_) => serve(&activities, &options, &stop).await,
-        None => Ok(()),
+    match started {
+        Some(started) => started.map_err(OperatorError::Startup)?,
+        // What was not started in full cannot be cleaned up by those who rely on that.
+        None => return Ok(()),
     };
+    let served = serve(&activities, &options, &stop).await;
     activities.health.enter(Phase::Stopping);
     let cleaned = activities.run(Activity::Cleanup).await;
     served.and(cleaned.map(drop).map_err(OperatorError::Cleanup))
 }
 
+/// Tells the front of the end of the operator, also if the operator is dropped instead of being asked to stop.
+struct Connected {
+    front: Arc<dyn Front>,
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.front.disconnected();
+    }
+}
+
 /// From the end of the startup to the request to stop.
 async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &Stop) -> Result<(), OperatorError> {
-    let Activities { front, clock, log, metrics, health, pauses, .. } = activities.as_ref();
+    let Activities { front, clock, log, metrics, health, pauses, crashes, .. } = activities.as_ref();
     let configuration = front.configure().await?;
     let settings = &configuration.settings;
     let mut tasks = JoinSet::new();
-    let crashes = Crashes::new(log.clone());
 
     let vault = match &options.client {
         Some(client) => Vault::with_client(client.clone(), clock.clone(), log.clone()),
@@ -217,7 +228,7 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
         api.clone(),
         Arc::clone(&settings),
         clock.clone(),
-        log.clone(),
+        crashes.clone(),
         identity,
         pauses.clone(),
         Arc::clone(&judge),
@@ -352,7 +363,7 @@ fn start_admission(
     queue: Queue,
     tasks: &mut JoinSet<()>,
 ) -> Option<Managing> {
-    let Activities { front, clock, log, metrics, .. } = activities;
+    let Activities { front, clock, log, metrics, crashes, .. } = activities;
     let memos = Box::new(move |uid: &str| queue.memo_of(uid));
     let (front, clock, log) = (Arc::clone(front), clock.clone(), log.clone());
     let admission = Admission::new(
@@ -368,15 +379,17 @@ fn start_admission(
         let (client_configs, insights) = (admission.client_configs(), insights.clone());
         let state = Default::default();
         let (api, handlers) = (api.clone(), handlers.clone());
-        Managing::start(Managed { api, clock, log, name, handlers, insights, client_configs, state })
+        let managed = Managed { api, clock, log, name, handlers, insights, client_configs, state };
+        Managing::start(managed, crashes.clone())
     });
     if !handlers.is_empty() {
         let mut insights = insights;
-        tasks.spawn(async move {
+        let starting = async move {
             if insights.wait_for(|insight| insight.ready).await.is_ok() {
                 front.admission(admission);
             }
-        });
+        };
+        tasks.spawn(crashes.clone().guard("The start of the webhooks".to_owned(), starting));
     }
     managing
 }
@@ -402,6 +415,7 @@ struct Activities {
     metrics: Metrics,
     health: Arc<Health>,
     pauses: Pauses,
+    crashes: Crashes,
     /// How often it was logged in.
     logins: AtomicU64,
 }
@@ -411,6 +425,11 @@ type Results = Vec<(Arc<str>, serde_json::Value)>;
 impl Activities {
     async fn run(&self, activity: Activity) -> Result<Results, ActivityError> {
         let Self { front, clock, log, metrics, handlers, .. } = self;
+        let handlers = match activity {
+            // They may be declared by then as resources are taken up which are to be cleaned up.
+            Activity::Cleanup => &front.activities().await.unwrap_or_else(|| handlers.clone()),
+            Activity::Startup | Activity::Authentication | Activity::Probe => handlers,
+        };
         run_activity(front, clock, log, metrics, activity, handlers, ACTIVITY_BACKOFF_SECONDS).await
     }
 }

@@ -14,6 +14,7 @@ use kopf_reaction::{Oneself, Resource};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::crashes::Crashes;
 use crate::pause::Pauses;
 use crate::{Api, Clock, Insight, Judge, Log, Settings};
 use place::Place;
@@ -65,6 +66,7 @@ struct Parts {
     oneself: Oneself,
     pauses: Pauses,
     judge: Arc<dyn Judge>,
+    crashes: Crashes,
 }
 
 impl Peering {
@@ -72,16 +74,17 @@ impl Peering {
         api: Api,
         settings: Arc<Settings>,
         clock: Clock,
-        log: Log,
+        crashes: Crashes,
         identity: String,
         pauses: Pauses,
         judge: Arc<dyn Judge>,
     ) -> Self {
+        let log = crashes.log();
         let priority = settings.peering.priority;
         let sharded = !settings.watching.shard_selectors.is_empty();
         let oneself = Oneself { identity, priority, sharded };
         pauses.set(UNKNOWN, !settings.peering.standalone);
-        let parts = Arc::new(Parts { api, settings, clock, log, oneself, pauses, judge });
+        let parts = Arc::new(Parts { api, settings, clock, log, oneself, pauses, judge, crashes });
         Self { inner: Arc::new(Inner { parts, places: Mutex::default() }) }
     }
 
@@ -107,10 +110,11 @@ impl Peering {
     }
 
     fn adjust(&self, insight: &Insight) {
-        let Parts { settings, log, pauses, .. } = &*self.inner.parts;
+        let Parts { api, settings, log, pauses, .. } = &*self.inner.parts;
         let keys = place_keys(insight, settings);
         let missing = settings.peering.mandatory && keys.is_empty();
         if missing && !pauses.is_blocked_by(MISSING) {
+            api.forget_pages();
             log.warn(
                 TARGET,
                 "Pausing operations: the peering is mandatory, but there is no resource for it.".to_owned(),
@@ -129,12 +133,17 @@ impl Peering {
             places.entry(key).or_insert_with_key(|(resource, namespace)| {
                 let place =
                     Arc::new(Place::new(Arc::clone(&self.inner.parts), Arc::clone(resource), namespace.clone()));
+                // Before its task runs, and before the reason of all places is withdrawn below: nothing may start
+                // in between, since the peers of this place are not known yet.
+                pauses.set(&place.reason(), true);
                 let mut task = JoinSet::new();
-                task.spawn(Arc::clone(&place).run());
+                // Without its task, the others would take us for dead and work beside us, or we would pause for ever.
+                let title = format!("The peering by {}", place.reason());
+                task.spawn(self.inner.parts.crashes.clone().guard(title, Arc::clone(&place).run()));
                 Running { place, _task: task }
             });
         }
-        // By now, each place has its own reason until it knows better.
+        // Each place has its own reason now, until it knows its peers.
         pauses.set(UNKNOWN, false);
     }
 

@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 
 use crate::client::{Api, ApiError};
 use crate::clock::Clock;
+use crate::crashes::catch;
 use crate::log::Log;
 use crate::settings::PostingSettings;
 
@@ -169,7 +170,13 @@ impl Worker {
             tokio::select! {
                 biased;
                 draft = queue.recv() => match draft {
-                    Some(draft) => self.post(draft).await,
+                    Some(draft) => {
+                        // Events are no reason to end an operator: one is lost, and the worker goes on.
+                        if let Err(text) = catch("The posting of an event", self.post(draft)).await {
+                            let text = format!("{text} This is a bug of the framework; the event is lost.");
+                            self.log.error(TARGET, text);
+                        }
+                    }
                     None => return,
                 },
                 () = async { drop(closed.wait_for(|closed| *closed).await) }, if !queue.is_closed() => queue.close(),

@@ -1,7 +1,7 @@
 //! The operator tells whether it is well: a small HTTP server for the kubelet and for Prometheus.
 //!
-//! The path of the liveness endpoint gives the results of the probe handlers as JSON, with 503 if the operator cannot do
-//! its work; `/readyz` tells whether it does it already; `/metrics` gives all numbers.
+//! The path of the liveness endpoint gives the results of the probe handlers as JSON, with 503 if the operator has to be
+//! restarted; `/readyz` tells whether it does its work; `/metrics` gives all numbers.
 
 mod health;
 mod server;
@@ -121,9 +121,11 @@ impl Probes {
         Ok(Value::Object(told))
     }
 
-    /// Whether the operator does its work by now.
+    /// Whether the operator does its work now.
     fn readiness(&self) -> Answer {
-        let mut reasons = self.health.problems(self.clock.instant());
+        let now = self.clock.instant();
+        let mut reasons = self.health.problems(now);
+        reasons.extend(self.health.outages(now));
         reasons.extend(self.health.reasons_to_wait());
         if self.metrics.is_closed() && !self.pauses.is_paused() {
             reasons.push("the indexes are not complete yet".to_owned());

@@ -1,8 +1,9 @@
 //! 2. From the streams of events to the workers: one turn at a time per object, few workers for all.
 //!
 //! While an object has its turn, its news wait, and the newest wins (unless spies want to see each of them).
-//! Live changes go before what was only listed. Everything is bounded: the workers by a limit, the news
-//! per object by a limit, the listed objects by their bytes: a listing waits for room.
+//! Live changes go before what was only listed. Everything is bounded: the workers that decide and patch by a limit, those
+//! that wait for their handlers by the bytes of their objects, the news per object by a limit, the listed objects by
+//! their bytes: a listing waits for room. How many handlers wait for something is not limited, unless the settings say so.
 
 mod entry;
 mod gate;
@@ -12,12 +13,13 @@ mod state;
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use kopf_object::ObjectIdentity;
+use kopf_object::{Body, ObjectIdentity};
 use kopf_reaction::EventType;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
@@ -35,9 +37,15 @@ use state::{Objects, QueuePhase, Ready, State};
 
 const TARGET: &str = "kopf.engine.queue";
 
-/// Workers at the same time, where the settings set no limit. Most of a worker's time is waiting for the API,
-/// of which only so many requests are in flight at once; handlers that take long need some more.
+/// Workers that decide and patch at the same time, where the settings set no limit. Most of a worker's time is waiting for
+/// the API, of which only so many requests are in flight at once. A worker whose handler takes long does not count.
 const WORKERS: usize = 64;
+
+/// After this time, a call of a handler takes long, and its worker leaves its seat to others.
+pub(crate) const LONG_CALL: Duration = Duration::from_millis(20);
+
+/// The objects whose handlers take long, in bytes of JSON: hundreds of thousands of usual ones.
+const BYTES_IN_LONG_CALLS_AT_MOST: usize = 256 * 1024 * 1024;
 
 /// So many of them start at once; each of the others only when it shows that the API has time for it. Workers that wait
 /// for the API do nothing but hold their objects in memory.
@@ -73,6 +81,11 @@ struct Inner {
     seats: Arc<Semaphore>,
     /// For those without a seat, see [`Seat::pass`].
     waiting_room: Arc<Semaphore>,
+    /// For those without a seat, see [`Seat::leave`]: by the bytes of their objects. None if the settings limit the workers:
+    /// then each object that is being handled counts, also if it waits.
+    long_calls: Option<Arc<Semaphore>>,
+    /// Somebody was told that the long calls take all the memory that there is for them.
+    is_crowded: AtomicBool,
     state: Mutex<State>,
     /// A worker has come to its end.
     finished: Notify,
@@ -106,9 +119,12 @@ impl Queue {
     pub fn new(reactor: Arc<Reactor>, limit: Option<usize>, clock: Clock, log: Log) -> Self {
         let seats = Arc::new(Semaphore::new(limit.unwrap_or(WORKERS).clamp(1, Semaphore::MAX_PERMITS)));
         let waiting_room = Arc::new(Semaphore::new(WAITING_AT_MOST));
+        let long_calls = limit.is_none().then(|| Arc::new(Semaphore::new(BYTES_IN_LONG_CALLS_AT_MOST)));
+        let is_crowded = AtomicBool::new(false);
         let (killed, _) = watch::channel(false);
         let (state, finished) = (Mutex::default(), Notify::new());
-        Self { inner: Arc::new(Inner { reactor, clock, log, seats, waiting_room, state, finished, killed }) }
+        let inner = Inner { reactor, clock, log, seats, waiting_room, long_calls, is_crowded, state, finished, killed };
+        Self { inner: Arc::new(inner) }
     }
 
     pub fn add_kind(&self, kind: Arc<ServedKind>) -> KindKey {
@@ -211,7 +227,8 @@ impl Queue {
         let identity = match ObjectIdentity::from_slice(&raw) {
             Ok(identity) => identity,
             Err(error) => {
-                self.inner.log.emit(Level::Error, TARGET, format!("An object cannot be read, it is skipped: {error}"));
+                let text = format!("An object without an identity is skipped: {error}");
+                self.inner.log.emit(Level::Error, TARGET, text);
                 return;
             }
         };
@@ -273,9 +290,27 @@ impl Queue {
                 entry.phase = Phase::Listed;
                 state.listed.push_back((ready, room));
             }
+            // It is not there any more: its daemons and its traces in the indexes must not wait for the rest to end.
+            Phase::Resting if event == EventType::Deleted => {
+                (entry.phase, entry.timer) = (Phase::Ready, None);
+                state.live.push_back(ready);
+            }
             Phase::Listed | Phase::Ready | Phase::Running | Phase::Resting => {}
         }
         self.pump(state);
+    }
+
+    /// The server has gone back in its history, as after a restore of its storage: versions that were seen say nothing
+    /// about those to come.
+    pub fn rewind(&self, key: KindKey, stream: u64) {
+        let mut state = self.inner.state();
+        let entries = state.kinds.get_mut(&key.0).into_iter().flat_map(|objects| objects.entries.values_mut());
+        for entry in entries.filter(|entry| entry.stream == stream) {
+            match &mut entry.memory {
+                Some(memory) => memory.version = None,
+                None => entry.rewound = true,
+            }
+        }
     }
 
     /// A listing is over: what it has not seen, is not there any more.
@@ -288,7 +323,8 @@ impl Queue {
                 // The spies are still to be told.
                 let is_being_deleted = entry.news.back().is_some_and(|news| news.event == EventType::Deleted);
                 entry.vanished = !is_seen;
-                let is_kept = is_seen || is_being_deleted || entry.phase == Phase::Running;
+                let is_ghost = entry.memory.as_ref().is_some_and(|memory| memory.is_ghost);
+                let is_kept = is_seen || is_being_deleted || is_ghost || entry.phase == Phase::Running;
                 if !is_kept {
                     self.forget(&kind, uid, std::mem::take(entry));
                 }
@@ -337,7 +373,10 @@ impl Queue {
         };
         if self.inner.clock.timeout(patience, depleted).await.is_err() {
             let left = self.inner.state().running;
-            let text = format!("{left} objects are still being handled, they are left as they are.");
+            let text = format!(
+                "The operator stops while handlers are still running for {left} object(s). \
+                Their outcomes are not stored; they will be called again at the next start."
+            );
             self.inner.log.emit(Level::Warning, TARGET, text);
         }
         self.inner.killed.send_replace(true);
@@ -367,7 +406,7 @@ impl Queue {
             state.open();
         }
         while state.phase == QueuePhase::Open {
-            if state.running >= WORKERS_AT_ONCE + state.more {
+            if state.seated >= WORKERS_AT_ONCE + state.more {
                 return self.pump_later(&mut state);
             }
             let Ok(permit) = Arc::clone(&self.inner.seats).try_acquire_owned() else { break };
@@ -378,7 +417,8 @@ impl Queue {
                 }
             };
             state.running += 1;
-            let seat = Seat { queue: self.clone(), permit: Some(permit) };
+            state.seated += 1;
+            let seat = Seat { queue: self.clone(), permit: Some(permit), long_call: None };
             tokio::spawn(self.clone().work(ready, kind, memory, turn, seat));
         }
     }
@@ -395,7 +435,7 @@ impl Queue {
             queue.inner.reactor.api.relieved().await;
             let mut state = queue.inner.state();
             state.awaits_relief = false;
-            state.more = (state.running + MORE_WORKERS).saturating_sub(WORKERS_AT_ONCE);
+            state.more = (state.seated + MORE_WORKERS).saturating_sub(WORKERS_AT_ONCE);
             queue.pump(state);
         });
     }
@@ -410,32 +450,36 @@ impl Queue {
         mut seat: Seat,
     ) {
         let mut killed = self.inner.killed.subscribe();
-        let body = (!turn.outdated && !turn.only_index).then(|| turn.body.clone());
+        // Its text is enough for a crash, which would be a bug of ours.
+        let text = (!turn.outdated && !turn.only_index).then(|| Arc::clone(turn.body.raw()));
         let reacting =
             AssertUnwindSafe(self.inner.reactor.react(&kind, ready.kind, &ready.uid, &mut memory, turn, &mut seat));
         let after = tokio::select! {
             biased;
             _ = killed.wait_for(|killed| *killed) => After::Forget,
-            after = reacting.catch_unwind() => {
-                after.unwrap_or(After::Throttled { delay: REST_AFTER_A_CRASH, body })
-            }
+            after = reacting.catch_unwind() => after.unwrap_or_else(|_| {
+                let body = text.and_then(|text| Body::parse(text.as_ref()).ok());
+                After::Throttled { delay: REST_AFTER_A_CRASH, body }
+            }),
         };
-        drop(seat);
-        let mut state = self.inner.state();
+        let mut state = seat.give_up();
         state.running -= 1;
         // Whoever comes after it has to show again that there is time for it.
-        state.more = state.more.min(state.running.saturating_sub(WORKERS_AT_ONCE));
+        state.more = state.more.min(state.seated.saturating_sub(WORKERS_AT_ONCE));
         self.inner.reactor.rest.worked();
         self.settle(&mut state, &kind, ready, memory, after);
         self.pump(state);
         self.inner.finished.notify_waiters();
     }
 
-    fn settle(&self, state: &mut State, kind: &ServedKind, ready: Ready, memory: Box<ObjectMemory>, after: After) {
+    fn settle(&self, state: &mut State, kind: &ServedKind, ready: Ready, mut memory: Box<ObjectMemory>, after: After) {
         let gone = |mut memory: Box<ObjectMemory>| self.inner.reactor.unindex(kind, &ready.uid, &mut memory);
         let Some(objects) = state.kinds.get_mut(&ready.kind) else { return gone(memory) };
         let Some(entry) = objects.entries.get_mut(&ready.uid) else { return gone(memory) };
         entry.token = None;
+        if std::mem::take(&mut entry.rewound) {
+            memory.version = None;
+        }
         for news in &mut entry.news {
             // What has come while our own patch was made may be the echo of it.
             let version = ObjectIdentity::from_slice(&news.raw)
@@ -446,7 +490,8 @@ impl Queue {
         if objects.kind.handlers.watching.is_empty() {
             entry.news.retain(|news| !news.outdated);
         }
-        if entry.news.is_empty() && (entry.vanished || matches!(after, After::Forget)) {
+        let is_over = (entry.vanished && !memory.is_ghost) || matches!(after, After::Forget);
+        if entry.news.is_empty() && is_over {
             objects.entries.remove(&ready.uid);
             return gone(memory);
         }
@@ -517,5 +562,21 @@ impl Drop for Blocker {
         let mut state = self.0.inner.state();
         state.gate.unblock();
         self.0.pump(state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result_size<A, B, C, D, E, F, R>(_: impl FnOnce(A, B, C, D, E, F) -> R) -> usize {
+        size_of::<R>()
+    }
+
+    /// Thousands of workers may wait for their handlers at the same time.
+    #[test]
+    fn the_task_of_a_worker_is_small() {
+        let size = result_size(Queue::work);
+        assert!(size <= 4096, "{size}");
     }
 }

@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use kopf_object::{Body, ObjectReference};
+use kopf_object::{Body, ObjectReference, finalizers};
 use kopf_reaction::{
-    Conclusion, Cycle, CycleInput, EventType, FinalizerChange, HandlerSet, Note, ReactionSettings, Resource, Settled,
-    Severity, compact_sample, diff_repr, python_repr,
+    Conclusion, Cycle, CycleInput, EventType, FinalizerChange, HandlerSet, Note, ReactionSettings, Reason, Resource,
+    Settled, Severity, compact_sample, diff_repr, python_repr,
 };
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -22,7 +22,7 @@ use crate::apply::{Applied, ApplyError, Change, Incomplete, Means, Newest, apply
 use crate::background::Background;
 use crate::gates::Gates;
 use crate::invoke::{CycleContext, Front, FrontFailure};
-use crate::memory::{ObjectMemory, Throttle, version_number};
+use crate::memory::{ObjectMemory, Unapplied, version_number};
 use crate::metrics::{Metrics, PatchResult};
 use crate::queue::{A_YEAR, Seat};
 use crate::rest::Rest;
@@ -37,6 +37,15 @@ static COMPACT_SAMPLE: LazyLock<Value> = LazyLock::new(compact_sample);
 
 /// Cycles of one object in a row, before others have their turn.
 const CYCLES_IN_A_ROW: usize = 8;
+
+/// Updates of one object in a row that its own handlers have caused, before the next ones are delayed.
+const OWN_UPDATES_AT_MOST: u8 = 10;
+
+/// The longest of these delays.
+const LONGEST_BRAKE: Duration = Duration::from_secs(60);
+
+/// How often the deletion of an object that is gone already is looked at while its daemons end.
+const GHOST_POLLING: Duration = Duration::from_secs(1);
 
 /// One kind of objects, and what serves it.
 pub(crate) struct ServedKind {
@@ -114,17 +123,27 @@ impl Reactor {
         seat: &mut Seat,
     ) -> After {
         if turn.only_index {
-            self.index_only(kind, uid, memory, turn, seat).await;
+            Box::pin(self.index_only(kind, uid, memory, turn, seat)).await;
             return After::Indexed;
         }
         let reference = Arc::new(turn.body.reference());
-        if matches!(memory.throttle, Throttle::Resting { .. }) {
+        if memory.throttle.is_on() {
             self.say(&reference, Level::Info, "Throttling is over. Switching back to normal operations.".to_owned());
         }
         let Turn { mut body, mut event, outdated, .. } = turn;
         let mut consistent = !outdated;
         if consistent {
             memory.saw(version_number(body.resource_version()));
+            memory.own_updates = if event.is_some() { 0 } else { memory.own_updates };
+        }
+        if event == Some(EventType::Deleted) {
+            memory.throttle.clear();
+        } else if consistent && let Some(unapplied) = memory.throttle.take_unapplied() {
+            match Box::pin(self.catch_up(memory, &reference, &body, unapplied)).await {
+                Ok(Some(newest)) => body = newest,
+                Ok(None) => return After::Forget,
+                Err(failure) => return self.throttle(memory, &reference, Some(body), failure),
+            }
         }
         for number in 0..CYCLES_IN_A_ROW {
             if number > 0 && seat.is_recalled() {
@@ -134,6 +153,11 @@ impl Reactor {
                 Err(failure) if event == Some(EventType::Deleted) => {
                     self.fail(&reference, format!("An unexpected error: {failure}"), failure.into_error());
                     return After::Forget;
+                }
+                Ok(_) if event == Some(EventType::Deleted) => {
+                    let Some(ghost) = self.ghost_of(kind, memory, &reference, &body) else { return After::Forget };
+                    memory.is_ghost = true;
+                    (body, event) = (ghost, None);
                 }
                 Err(failure) => {
                     if let Some(newest) = failure.newest() {
@@ -146,18 +170,21 @@ impl Reactor {
                 Ok(Progressed { patched, wake, .. })
                     if !patched.as_ref().is_some_and(|newest| differs(newest, &body)) =>
                 {
-                    memory.throttle = Throttle::Off;
+                    memory.throttle.clear();
                     return match wake {
                         _ if !consistent => After::Unchanged,
+                        None if memory.is_ghost && memory.background.is_none() => After::Forget,
+                        None if memory.is_ghost => After::Wake { when: self.clock.instant() + GHOST_POLLING, body },
                         None => After::Rest,
                         Some(when) => After::Wake { when, body },
                     };
                 }
-                Ok(Progressed { patched, fully_handled, .. }) => {
+                Ok(Progressed { patched, fully_handled, brake, .. }) => {
                     let Some(newest) = patched else { return After::Rest };
-                    memory.throttle = Throttle::Off;
+                    memory.throttle.clear();
                     memory.saw(version_number(newest.resource_version()));
-                    if newest.is_released() || (fully_handled && self.is_settled(kind, memory, newest.raw())) {
+                    let is_released = newest.is_released() && !memory.is_ghost;
+                    if is_released || (fully_handled && self.is_settled(kind, memory, newest.raw())) {
                         return After::Rest;
                     }
                     let newest = match newest.into_body() {
@@ -167,6 +194,9 @@ impl Reactor {
                             return self.throttle(memory, &reference, None, failure);
                         }
                     };
+                    if let Some(delay) = brake {
+                        return After::Wake { when: self.clock.instant() + delay, body: newest };
+                    }
                     // Also if a spy has patched the object on an old news: the echo of it will count as seen.
                     (body, event, consistent) = (newest, None, true);
                 }
@@ -206,7 +236,10 @@ impl Reactor {
         }
         let context = self.context(kind, uid, memory, body.clone(), event);
         let reindexing = match consistent {
-            true => self.index(kind, &context, memory, reference, seat).await?,
+            true if !kind.handlers.indexing.is_empty() => {
+                Box::pin(self.index(kind, &context, memory, reference, seat)).await?
+            }
+            true => None,
             false => None,
         };
         if kind.handlers.only_indexes() {
@@ -215,6 +248,7 @@ impl Reactor {
                 wake: reindexing,
                 gone: event == Some(EventType::Deleted),
                 fully_handled: false,
+                brake: None,
             });
         }
         let mut driver = Driver {
@@ -237,30 +271,118 @@ impl Reactor {
             background: &mut memory.background,
             consistent,
             seat,
+            called: Vec::new(),
             wanted: None,
             transformations: false,
             last_error: None,
             decided: self.clock.instant(),
         };
-        let conclusion = driver.run().await?;
-        let (wanted, transformations) = (driver.wanted.take(), driver.transformations);
+        let conclusion = driver.run().await;
+        let called = std::mem::take(&mut driver.called);
+        let (wanted, transformations, decided) = (driver.wanted.take(), driver.transformations, driver.decided);
+        memory.is_begun |= !called.is_empty();
+        let conclusion = conclusion?;
         memory.partly_handled.clone_from(&conclusion.partly_handled);
         if event == Some(EventType::Deleted) {
-            return Ok(Progressed { patched: None, wake: None, gone: true, fully_handled: false });
+            let (patched, wake, brake) = (None, None, None);
+            return Ok(Progressed { patched, wake, gone: true, fully_handled: false, brake });
         }
         let fully_handled = conclusion.fully_handled;
+        let brake =
+            if fully_handled { self.brake(memory, reference, &context, &called, wanted.as_ref()) } else { None };
         // Delays count from the decision, however long the patch takes.
-        let decided = driver.decided;
         let wake = conclusion.delay.map(|delay| decided + crate::seconds(delay).min(A_YEAR));
         let wake = [wake, reindexing].into_iter().flatten().min();
-        let gone = self.conclude(kind, &context, reference, &body, conclusion, wanted, transformations).await?;
-        let progressed = match gone {
-            Concluded::Gone => Progressed { patched: None, wake: None, gone: true, fully_handled },
-            Concluded::Untouched => Progressed { patched: None, wake, gone: false, fully_handled },
-            Concluded::Patched(newest) => Progressed { patched: Some(newest), wake, gone: false, fully_handled },
-        };
+        // Apart, so that those who wait for their handlers take no memory for it.
+        let concluding = self.conclude(kind, memory, &context, reference, &body, conclusion, wanted, transformations);
+        let concluded = Box::pin(concluding).await?;
         memory.fully_handled_once |= fully_handled;
-        Ok(progressed)
+        Ok(match concluded {
+            Concluded::Gone => Progressed { patched: None, wake: None, gone: true, fully_handled, brake },
+            Concluded::Untouched => Progressed { patched: None, wake, gone: false, fully_handled, brake },
+            Concluded::Patched(newest) => Progressed { patched: Some(newest), wake, gone: false, fully_handled, brake },
+        })
+    }
+
+    /// How long the next update is to be delayed, if the handlers cause one update of their object after another.
+    fn brake(
+        &self,
+        memory: &mut ObjectMemory,
+        reference: &Arc<ObjectReference>,
+        context: &CycleContext,
+        called: &[Arc<str>],
+        wanted: Option<&Value>,
+    ) -> Option<Duration> {
+        let scene = context.scene.get()?;
+        let is_wanted =
+            wanted.and_then(Value::as_object).is_some_and(|wanted| wanted.keys().any(|key| key != "status"));
+        let is_own = scene.reason() == Reason::Update && context.event.is_none() && is_wanted;
+        memory.own_updates = if is_own { memory.own_updates.saturating_add(1) } else { 0 };
+        let excess = memory.own_updates.checked_sub(OWN_UPDATES_AT_MOST)?;
+        let delay = Duration::from_secs(1 << excess.min(6)).min(LONGEST_BRAKE);
+        let fields: BTreeSet<String> = scene.diff.iter().map(|item| item.field.to_string()).collect();
+        let handlers: Vec<String> = called.iter().map(|id| python_repr(&Value::from(&**id))).collect();
+        let text = format!(
+            "Handler {} changes {} of its own object at each call, which calls it again: {} times in a row by now. \
+            The next call is delayed by {} seconds.",
+            handlers.join(", "),
+            fields.into_iter().collect::<Vec<_>>().join(", "),
+            memory.own_updates,
+            delay.as_secs(),
+        );
+        self.say(reference, Level::Warning, text);
+        Some(delay)
+    }
+
+    /// The last state of an object that has disappeared in spite of our finalizer; None if all is as it should be.
+    ///
+    /// The API server decides by the object that it has read first: if the finalizer is added just then, the object is
+    /// deleted at once nevertheless. What its handlers have begun for it, they have to undo.
+    fn ghost_of(
+        &self,
+        kind: &ServedKind,
+        memory: &ObjectMemory,
+        reference: &Arc<ObjectReference>,
+        body: &Body,
+    ) -> Option<Body> {
+        let is_held = finalizers::is_deletion_blocked(body.lean(), &self.finalizer);
+        let is_overtaken = is_held && !finalizers::is_deletion_ongoing(body.lean());
+        let is_handled = kind.handlers.changing.iter().any(|handler| handler.reason == Some(Reason::Delete));
+        if !(is_overtaken && memory.is_begun && is_handled) {
+            return None;
+        }
+        self.say(
+            reference,
+            Level::Warning,
+            "The object was deleted at the moment when the finalizer was added, so that the finalizer had no effect. \
+            The deletion handlers are called with its last state; their progress is kept in memory only."
+                .to_owned(),
+        );
+        let mut ghost = body.value().clone();
+        ghost["metadata"]["deletionTimestamp"] = self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into();
+        Some(Body::from_value(ghost))
+    }
+
+    /// Writes what was decided before, but could not be written then. None if the object is gone.
+    async fn catch_up(
+        &self,
+        memory: &mut ObjectMemory,
+        reference: &Arc<ObjectReference>,
+        body: &Body,
+        unapplied: Unapplied,
+    ) -> Result<Option<Body>, Failure> {
+        let Unapplied { change, context, fully_handled } = unapplied;
+        match self.write(memory, &context, reference, body, change, fully_handled).await? {
+            Concluded::Untouched => Ok(Some(body.clone())),
+            Concluded::Gone => Ok(None),
+            Concluded::Patched(newest) => {
+                memory.throttle.clear();
+                memory.fully_handled_once |= fully_handled;
+                memory.saw(version_number(newest.resource_version()));
+                let newest = newest.into_body();
+                Ok(Some(newest.map_err(|error| Failure::Applying(Incomplete { error, newest: None }))?))
+            }
+        }
     }
 
     /// Looked up anew in each cycle, since the schemas of kinds change.
@@ -279,6 +401,7 @@ impl Reactor {
     async fn conclude(
         &self,
         kind: &ServedKind,
+        memory: &mut ObjectMemory,
         context: &Arc<CycleContext>,
         reference: &Arc<ObjectReference>,
         body: &Body,
@@ -299,34 +422,87 @@ impl Reactor {
         let debugging = self.log.enabled(Level::Debug, OBJECTS);
         self.describe(reference, &change);
         let delay = conclusion.delay;
-        let applied = apply(self.means(), context, body, change).await;
+        if memory.is_ghost {
+            return self.write_to_ghost(context, body, change).await;
+        }
+        let concluded = self.write(memory, context, reference, body, change, conclusion.fully_handled).await?;
+        if matches!(concluded, Concluded::Untouched) && debugging {
+            if conclusion.handled && delay.is_none() {
+                self.debug(reference, "Handling cycle is finished, waiting for new changes.".to_owned());
+            } else if let Some(seconds) = delay {
+                self.debug(reference, format!("Sleeping for {seconds} seconds for the delayed handlers."));
+            }
+        }
+        Ok(concluded)
+    }
+
+    /// Patches the object; what the API cannot take for the moment is kept for later.
+    async fn write(
+        &self,
+        memory: &mut ObjectMemory,
+        context: &Arc<CycleContext>,
+        reference: &Arc<ObjectReference>,
+        body: &Body,
+        change: Change,
+        fully_handled: bool,
+    ) -> Result<Concluded, Failure> {
+        let applied = apply(self.means(), context, body, &change).await;
         match &applied {
             Ok(Applied::Nothing) => {}
             Ok(Applied::Gone) => self.metrics.count_patch(PatchResult::Gone),
             Ok(Applied::Patched { .. }) => self.metrics.count_patch(PatchResult::Applied),
             Err(_) => self.metrics.count_patch(PatchResult::Failed),
         }
-        let applied = applied.map_err(Failure::Applying)?;
-        self.report(reference, &applied);
-        match applied {
-            Applied::Nothing => {
-                if conclusion.handled && delay.is_none() && debugging {
-                    self.debug(reference, "Handling cycle is finished, waiting for new changes.".to_owned());
-                } else if let Some(seconds) = delay
-                    && debugging
-                {
-                    self.debug(reference, format!("Sleeping for {seconds} seconds for the delayed handlers."));
+        let applied = match applied {
+            Ok(applied) => applied,
+            Err(incomplete) => {
+                // Where the change itself is at fault, its handlers are called again.
+                if incomplete.error.is_passing() {
+                    let context = Arc::clone(context);
+                    memory.throttle.keep(Unapplied { change, context, fully_handled });
                 }
-                Ok(Concluded::Untouched)
+                return Err(Failure::Applying(incomplete));
             }
-            Applied::Gone => Ok(Concluded::Gone),
-            Applied::Patched { newest, .. } => Ok(Concluded::Patched(newest)),
+        };
+        self.report(reference, &applied);
+        Ok(match applied {
+            Applied::Nothing => Concluded::Untouched,
+            Applied::Gone => Concluded::Gone,
+            Applied::Patched { newest, .. } => Concluded::Patched(newest),
+        })
+    }
+
+    /// The same for an object that is not in the cluster any more: its last state is changed in memory.
+    async fn write_to_ghost(
+        &self,
+        context: &Arc<CycleContext>,
+        body: &Body,
+        change: Change,
+    ) -> Result<Concluded, Failure> {
+        if change.finalizer == Some(FinalizerChange::Remove) {
+            return Ok(Concluded::Gone);
         }
+        if change.is_empty() {
+            return Ok(Concluded::Untouched);
+        }
+        let mut ghost = body.value().clone();
+        if let Some(wanted) = &change.wanted {
+            kopf_object::merge(&mut ghost, wanted);
+        }
+        change.stored.apply_to(&mut ghost);
+        if change.transformations {
+            ghost = self.front.transform(Arc::clone(context), Body::from_value(ghost)).await?;
+        }
+        if let Some(metadata) = ghost.get_mut("metadata").and_then(Value::as_object_mut) {
+            // It is no version that the server has ever had.
+            metadata.shift_remove("resourceVersion");
+        }
+        Ok(Concluded::Patched(Newest::read(Body::from_value(ghost))))
     }
 
     pub(crate) fn means(&self) -> Means<'_> {
         let backoffs = &self.settings.networking.error_backoffs;
-        Means { api: &self.api, front: &self.front, clock: &self.clock, backoffs }
+        Means { api: &self.api, front: &self.front, clock: &self.clock, log: &self.log, backoffs }
     }
 
     /// Says what is about to be sent, for debugging.
@@ -347,7 +523,9 @@ impl Reactor {
             }
             Applied::Patched { inconsistencies, refusals, .. } => {
                 for refusal in refusals {
-                    self.say(reference, Level::Error, format!("Patching was refused, its content is lost: {refusal}"));
+                    let text =
+                        format!("The API has rejected a patch; what the handlers wanted there is lost: {refusal}");
+                    self.say(reference, Level::Error, text);
                 }
                 if !inconsistencies.is_empty() {
                     let text = format!("Merge-patching finished with inconsistencies: {}", diff_repr(inconsistencies));
@@ -413,13 +591,12 @@ impl Reactor {
         body: Option<Body>,
         failure: Failure,
     ) -> After {
-        let Some((errors, delay)) = memory.throttle.next_delay(&self.settings.queueing.error_delays) else {
+        let Some(delay) = memory.throttle.next_delay(&self.settings.queueing.error_delays) else {
             self.fail(reference, format!("An unexpected error: {failure}"), failure.into_error());
             return After::Rest;
         };
         let text = format!("Throttling for {delay} seconds due to an unexpected error: {failure}");
         self.fail(reference, text, failure.into_error());
-        memory.throttle = Throttle::Resting { errors };
         After::Throttled { delay: crate::seconds(delay), body }
     }
 
@@ -459,6 +636,8 @@ struct Progressed {
     gone: bool,
     /// All handlers are done.
     fully_handled: bool,
+    /// The handlers cause one update after another: how long the next one is to wait.
+    brake: Option<Duration>,
 }
 
 /// What the end of a cycle has done to the object.

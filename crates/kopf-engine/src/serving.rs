@@ -220,6 +220,7 @@ async fn feed(
     while let Some(item) = items.recv().await {
         match item {
             StreamItem::ListStarted => listing = listings.fetch_add(1, Ordering::Relaxed) + 1,
+            StreamItem::Rewound => queue.rewind(key, stream),
             StreamItem::ListDone => queue.listed(key, stream, listing),
             StreamItem::Event { kind, raw } => {
                 let room = if kind == EventKind::Listed { queue.room(key, raw.len()).await } else { None };

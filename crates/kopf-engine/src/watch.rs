@@ -21,7 +21,7 @@ use crate::clock::{Clock, seconds};
 use crate::discovery::Judge;
 use crate::log::Log;
 use crate::settings::{SelectorSetting, WatchingSettings};
-use framing::{LineSplitter, decode_line, resource_version, split_page};
+use framing::{LineSplitter, decode_line, ends_initial_events, resource_version, split_page};
 pub use health::{StreamHealth, StreamState};
 use streak::{Failure, Streak};
 
@@ -32,6 +32,9 @@ const PAGE_SIZE: u32 = 250;
 
 /// A watch that lives so long has worked, even without events.
 const ALIVE_AFTER: Duration = Duration::from_secs(1);
+
+/// After so many silent watches in a row, everything is listed anew: a living server sends bookmarks.
+const SILENCES_BEFORE_RELISTING: u32 = 3;
 
 /// After so many failures in a row, the version to go on from is not trusted any more.
 const FAILURES_BEFORE_RELISTING: u32 = 5;
@@ -45,6 +48,9 @@ pub enum StreamItem {
     /// A listing begins: the first one, a repeated one after a failure, or one after an outage
     /// in which events were lost.
     ListStarted,
+    /// The list is older than what the server has shown before: its storage was restored from a backup, perhaps.
+    /// Versions that were seen before say nothing about those to come.
+    Rewound,
     /// One object, listed or changed.
     Event { kind: EventKind, raw: Bytes },
     /// The listing is over. What was not listed since the latest `ListStarted` does not exist,
@@ -137,6 +143,31 @@ struct Progress {
     streak: Streak,
     /// Whether the current try has got as far as a living watch.
     worked: bool,
+    /// The version of the server when it was last known.
+    version: Option<u64>,
+    /// How many watches in a row have ended without a word.
+    silences: u32,
+    /// The connection was lost: the server may be another one since, with an older history.
+    is_in_doubt: bool,
+}
+
+impl Progress {
+    /// The next try begins with a listing.
+    fn relist(&mut self) {
+        self.silences = 0;
+        let position = std::mem::take(&mut self.position);
+        self.version = position.version().and_then(|version| version.parse().ok()).or(self.version);
+    }
+}
+
+impl Position {
+    fn version(&self) -> Option<String> {
+        match self {
+            Self::Unlisted => None,
+            Self::Version(version) => Some(version.clone()).filter(|version| !version.is_empty()),
+            Self::Object(raw) => resource_version(raw),
+        }
+    }
 }
 
 impl WatchStream {
@@ -151,6 +182,9 @@ impl WatchStream {
             filters: self.filters().await,
             streak: Streak::default(),
             worked: false,
+            version: None,
+            silences: 0,
+            is_in_doubt: false,
         };
         loop {
             progress.worked = false;
@@ -167,12 +201,33 @@ impl WatchStream {
 
     /// One listing if it is needed, and one watch.
     async fn round(&self, progress: &mut Progress, output: &mpsc::Sender<StreamItem>) -> Result<(), Ending> {
+        if progress.is_in_doubt && !matches!(progress.position, Position::Unlisted) {
+            self.check_history(progress).await?;
+        }
+        progress.is_in_doubt = false;
         if matches!(progress.position, Position::Unlisted) && progress.listing == Listing::Paged {
             self.health.enter(StreamState::Listing);
-            progress.position = Position::Version(self.list(&progress.filters, output).await?);
+            let version = self.list(&progress.filters, progress.version, output).await?;
+            progress.position = Position::Version(version);
         }
         self.health.enter(StreamState::Watching);
         self.watch(progress, output).await
+    }
+
+    /// Asks the server for its version: a watch from a version that is yet to come would be silent for long.
+    async fn check_history(&self, progress: &mut Progress) -> Result<(), Ending> {
+        let mut parameters: Vec<(&str, &str)> = vec![("limit", "1")];
+        push_filters(&mut parameters, &progress.filters);
+        let url = with_query(&self.path(), &parameters);
+        let body = self.api.list_page(&url, ListTries::Once).await.map_err(Ending::of)?;
+        let page = split_page(&body)
+            .map_err(|source| Ending::Failed(ApiError::Decoding { what: format!("GET {url}"), source }))?;
+        let known: Option<u64> = progress.position.version().and_then(|version| version.parse().ok());
+        let current: Option<u64> = page.resource_version.parse().ok();
+        if known.zip(current).is_some_and(|(known, current)| current < known) {
+            progress.relist();
+        }
+        Ok(())
     }
 
     /// Decides what follows an ending: the pause before the next try, or None for the end.
@@ -187,16 +242,22 @@ impl WatchStream {
             Ending::Abandoned => return None,
             Ending::Silent => {
                 self.log.debug(TARGET, format!("Watch-stream for {whereabouts} is inactive, reconnecting."));
+                progress.silences += 1;
+                if progress.silences >= SILENCES_BEFORE_RELISTING {
+                    // The server may have nothing to say about a version that it does not know.
+                    progress.relist();
+                }
                 return Some(seconds(self.settings.reconnect_backoff));
             }
             Ending::Closed if progress.worked => return Some(seconds(self.settings.reconnect_backoff)),
             Ending::Closed => (Failure::Minor, None),
             Ending::Expired => {
                 self.log.debug(TARGET, format!("Restarting the watch-stream for {whereabouts}."));
-                progress.position = Position::Unlisted;
+                progress.relist();
                 (Failure::Minor, None)
             }
             Ending::Failed(error) => {
+                progress.is_in_doubt |= error.is_of_connection();
                 let minor = matches!(error, ApiError::NotFound(_) | ApiError::TooManyRequests(_));
                 (if minor { Failure::Minor } else { Failure::Real }, Some(error))
             }
@@ -218,7 +279,7 @@ impl WatchStream {
             }
         }
         if progress.streak.failures().is_multiple_of(FAILURES_BEFORE_RELISTING) {
-            progress.position = Position::Unlisted;
+            progress.relist();
         }
         Some(reaction.pause.max(seconds(self.settings.reconnect_backoff)))
     }
@@ -228,9 +289,14 @@ impl WatchStream {
     /// The pages come as fast as the objects can be taken, and the server may have forgotten the version of the first
     /// ones until it is asked for the last ones. Then the rest is listed as it is by now, so that nobody waits for it;
     /// and everything once more, for what has changed before: that is quick, since most objects are known then.
-    async fn list(&self, filters: &Filters, output: &mpsc::Sender<StreamItem>) -> Result<String, Ending> {
+    async fn list(
+        &self,
+        filters: &Filters,
+        known: Option<u64>,
+        output: &mpsc::Sender<StreamItem>,
+    ) -> Result<String, Ending> {
         for _ in 0..REPEATED_LISTINGS {
-            if let Some(version) = self.list_once(filters, output).await? {
+            if let Some(version) = self.list_once(filters, known, output).await? {
                 self.health.count_listing();
                 send(output, StreamItem::ListDone).await?;
                 return Ok(version);
@@ -242,7 +308,12 @@ impl WatchStream {
     }
 
     /// Lists all objects page by page; None if the pages are not of one version.
-    async fn list_once(&self, filters: &Filters, output: &mpsc::Sender<StreamItem>) -> Result<Option<String>, Ending> {
+    async fn list_once(
+        &self,
+        filters: &Filters,
+        known: Option<u64>,
+        output: &mpsc::Sender<StreamItem>,
+    ) -> Result<Option<String>, Ending> {
         let path = self.path();
         let limit = page_size(&self.settings);
         let mut token: Option<String> = None;
@@ -274,6 +345,16 @@ impl WatchStream {
             drop(body);
             self.health.touch(self.clock.now());
             if token.is_none() {
+                let listed: Option<u64> = page.resource_version.parse().ok();
+                if known.zip(listed).is_some_and(|(known, listed)| listed < known) {
+                    let text = format!(
+                        "The server has gone back in its history, as after a restore of its storage: \
+                        all {} are looked at again.",
+                        self.whereabouts()
+                    );
+                    self.log.warn(TARGET, text);
+                    send(output, StreamItem::Rewound).await?;
+                }
                 send(output, StreamItem::ListStarted).await?;
             }
             for raw in page.objects {
@@ -309,9 +390,9 @@ impl WatchStream {
         let mut lines = LineSplitter::default();
         while let Some(chunk) = self.next_chunk(&mut stream, opened, heard, progress).await? {
             heard = self.clock.instant();
+            progress.silences = 0;
             self.health.touch(self.clock.now());
-            let too_long =
-                |_| Ending::Failed(ApiError::Unclear { what: url.clone(), reason: "an endless line".into() });
+            let too_long = |_| Ending::Failed(ApiError::Unclear { reason: format!("{url}: an endless line") });
             lines.push(&chunk).map_err(too_long)?;
             drop(chunk);
             while let Some(line) = lines.next_line() {
@@ -325,6 +406,10 @@ impl WatchStream {
                     "DELETED" => EventKind::Deleted,
                     "BOOKMARK" => {
                         self.praise(progress);
+                        if initial && !ends_initial_events(object) {
+                            // The objects that are still to come must not be taken for deleted ones.
+                            continue;
+                        }
                         if let Some(version) = resource_version(object) {
                             progress.position = Position::Version(version);
                         }
@@ -373,6 +458,8 @@ impl WatchStream {
                 self.praise(progress);
             }
             if now >= silence {
+                // The server may be gone without a word, and the other connections to it with this one.
+                self.api.distrust_connections(heard);
                 return Err(Ending::Silent);
             }
             if now >= end {
@@ -384,7 +471,10 @@ impl WatchStream {
                 Ok(None) => return Ok(None),
                 Ok(Some(Ok(chunk))) => return Ok(Some(chunk)),
                 // Connections break every now and then; a watch that has worked just goes on.
-                Ok(Some(Err(_))) if progress.worked => return Ok(None),
+                Ok(Some(Err(_))) if progress.worked => {
+                    progress.is_in_doubt = true;
+                    return Ok(None);
+                }
                 Ok(Some(Err(error))) => return Err(Ending::of(error)),
             }
         }
@@ -400,11 +490,7 @@ impl WatchStream {
     }
 
     fn watch_url(&self, position: &Position, filters: &Filters) -> String {
-        let version = match position {
-            Position::Unlisted => None,
-            Position::Version(version) => Some(version.clone()).filter(|version| !version.is_empty()),
-            Position::Object(raw) => resource_version(raw),
-        };
+        let version = position.version();
         let server_timeout = self.settings.server_timeout.map(|timeout| format!("{}", timeout.ceil().max(1.0) as u64));
         let mut parameters: Vec<(&str, &str)> = vec![("watch", "true"), ("allowWatchBookmarks", "true")];
         push_filters(&mut parameters, filters);

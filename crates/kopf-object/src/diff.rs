@@ -58,7 +58,10 @@ pub enum DiffOp {
 /// );
 /// ```
 pub fn diff(old: Option<&Value>, new: Option<&Value>) -> Diff {
-    compare(old, new, Scope::Full)
+    let mut changes = compare(old, new, Scope::Full);
+    // It is kept as long as the handlers take.
+    changes.0.shrink_to_fit();
+    changes
 }
 
 /// Compares only those fields that the left value has; other fields of the right are ignored.

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -27,8 +27,16 @@ struct Config {
 #[pyclass(frozen, module = "kopf._native")]
 pub(crate) struct Cluster {
     embedded: Embedded,
-    /// None before the start and after the end.
-    running: Mutex<Option<Running>>,
+    /// Never locked while another thread may need the interpreter to go on.
+    state: Mutex<State>,
+}
+
+enum State {
+    /// Not started yet, or ended.
+    Stopped,
+    /// Another thread starts it, without the interpreter.
+    Starting,
+    Running(Running),
 }
 
 struct Running {
@@ -50,21 +58,28 @@ impl Cluster {
         let embedded = Embedded::open(options).map_err(unavailable)?;
         // What was created by now must not look old to the operators, whose time was moved on before.
         embedded.advance(operator::skipped());
-        Ok(Self { embedded, running: Mutex::new(None) })
+        Ok(Self { embedded, state: Mutex::new(State::Stopped) })
     }
 
     #[pyo3(signature = (host, port, /))]
     fn start(&self, python: Python<'_>, host: &str, port: u16) -> PyResult<()> {
         let host: IpAddr = host.parse().map_err(invalid_value)?;
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if running.is_some() {
+        if !self.begin() {
             return Err(misuse("the cluster was started already"));
         }
-        let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("kopf-cluster").enable_all().build()?;
-        let serving = self.embedded.serve(SocketAddr::new(host, port));
-        let server = python.detach(|| runtime.block_on(serving)).map_err(unavailable)?;
-        *running = Some(Running { server, runtime });
-        Ok(())
+        match self.serve(python, SocketAddr::new(host, port)) {
+            Ok(running) => match self.finish(running) {
+                None => Ok(()),
+                Some(running) => {
+                    end(python, running);
+                    Err(misuse("the cluster was closed while it was started"))
+                }
+            },
+            Err(error) => {
+                *self.state() = State::Stopped;
+                Err(error)
+            }
+        }
     }
 
     /// JSON: {"url", "token", "kubeconfig"}.
@@ -122,22 +137,59 @@ impl Cluster {
 
     /// Ends it with all its connections; what was stored in memory is gone with the last reference.
     fn close(&self, python: Python<'_>) {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Running { server, runtime }) = running {
-            python.detach(|| {
-                drop(server);
-                runtime.shutdown_timeout(Duration::from_secs(1));
-            });
+        let state = std::mem::replace(&mut *self.state(), State::Stopped);
+        if let State::Running(running) = state {
+            end(python, running);
         }
         self.embedded.close();
     }
 }
 
 impl Cluster {
-    fn with_running<T>(&self, ask: impl FnOnce(&Running) -> T) -> PyResult<T> {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.as_ref().map(ask).ok_or_else(|| misuse("the cluster is not running"))
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Whether it is this thread that starts the cluster.
+    fn begin(&self) -> bool {
+        let mut state = self.state();
+        let is_stopped = matches!(*state, State::Stopped);
+        if is_stopped {
+            *state = State::Starting;
+        }
+        is_stopped
+    }
+
+    /// Takes what was started, and gives it back if somebody has closed the cluster meanwhile.
+    fn finish(&self, running: Running) -> Option<Running> {
+        let mut state = self.state();
+        if !matches!(*state, State::Starting) {
+            return Some(running);
+        }
+        *state = State::Running(running);
+        None
+    }
+
+    fn serve(&self, python: Python<'_>, address: SocketAddr) -> PyResult<Running> {
+        let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("kopf-cluster").enable_all().build()?;
+        let serving = self.embedded.serve(address);
+        let server = python.detach(|| runtime.block_on(serving)).map_err(unavailable)?;
+        Ok(Running { server, runtime })
+    }
+
+    fn with_running<T>(&self, ask: impl FnOnce(&Running) -> T) -> PyResult<T> {
+        match &*self.state() {
+            State::Running(running) => Ok(ask(running)),
+            State::Stopped | State::Starting => Err(misuse("the cluster is not running")),
+        }
+    }
+}
+
+fn end(python: Python<'_>, Running { server, runtime }: Running) {
+    python.detach(|| {
+        drop(server);
+        runtime.shutdown_timeout(Duration::from_secs(1));
+    });
 }
 
 /// Runs a command that needs no Python; gives the exit code.
@@ -145,4 +197,11 @@ impl Cluster {
 #[pyo3(signature = (arguments, /))]
 pub(crate) fn command_line(python: Python<'_>, arguments: Vec<String>) -> u8 {
     python.detach(|| kopf_cli::run(arguments.into_iter().map(Into::into)))
+}
+
+/// Write the kubeconfig of an embedded cluster to a file that the user has named, unless it is somebody else's.
+#[pyfunction]
+#[pyo3(signature = (path, text, /))]
+pub(crate) fn write_kubeconfig(path: PathBuf, text: &str) -> PyResult<()> {
+    kopf_cli::kubeconfig::write(&path, text).map_err(unavailable)
 }

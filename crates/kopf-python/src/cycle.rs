@@ -108,16 +108,6 @@ impl Cycle {
     }
 
     #[getter]
-    fn memory(&self, python: Python<'_>) -> Option<Py<PyAny>> {
-        read(&self.context.memory, python)
-    }
-
-    #[setter]
-    fn set_memory(&self, value: Option<Py<PyAny>>) {
-        write(&self.context.memory, value);
-    }
-
-    #[getter]
     fn keeper(&self) -> Keeper {
         Keeper { slot: Arc::clone(&self.context.memory) }
     }
@@ -126,7 +116,7 @@ impl Cycle {
 /// The memory of an object alone: whoever holds it, does not hold the cycle and what is in it.
 #[pyclass(frozen, module = "kopf._native")]
 pub(crate) struct Keeper {
-    slot: Arc<FrontSlot>,
+    pub slot: Arc<FrontSlot>,
 }
 
 #[pymethods]

@@ -18,10 +18,22 @@ pub(crate) fn raised(error: Option<&FrontError>) -> Option<&Py<PyAny>> {
     error?.downcast_ref::<Raised>().map(|raised| &raised.0)
 }
 
+/// The text of an exception, and how to show it where the text alone would be empty. Exceptions of users can fail
+/// to tell their text; the call is answered all the same.
+pub(crate) fn texts(error: &Bound<'_, PyAny>) -> (String, String) {
+    let message = error.str().map(|text| text.to_string()).unwrap_or_default();
+    let display = if message.is_empty() { described(error) } else { message.clone() };
+    (message, display)
+}
+
+fn described(error: &Bound<'_, PyAny>) -> String {
+    let class = || error.get_type().name().map_or_else(|_| "an error".to_owned(), |name| name.to_string());
+    error.repr().map_or_else(|_| class(), |text| text.to_string())
+}
+
 /// A failure of the user's code outside of handlers, as the log shows it.
 pub(crate) fn failure(error: &Bound<'_, PyAny>) -> FrontFailure {
-    let message = error.repr().map(|text| text.to_string()).unwrap_or_else(|_| "an error".to_owned());
-    FrontFailure { message, error: Some(keep(error.clone().unbind())) }
+    FrontFailure { message: described(error), error: Some(keep(error.clone().unbind())) }
 }
 
 /// The front has gone away without an answer: the event loop is closed, or the task was cancelled.

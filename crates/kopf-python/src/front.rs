@@ -1,7 +1,7 @@
 //! The port of the engine, turned into jobs.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use futures::future::BoxFuture;
 use kopf_engine::{
@@ -22,13 +22,18 @@ pub(crate) struct PythonFront {
     mailbox: Arc<Mailbox>,
     /// The effective levels of Python's loggers, by their names.
     levels: RwLock<HashMap<String, i32>>,
-    pub services: OnceLock<Services>,
+    /// What the engine offers between the login and the end.
+    services: RwLock<Option<Services>>,
     pub webhooks: Webhooks,
 }
 
 impl PythonFront {
     pub fn new(mailbox: Arc<Mailbox>, levels: HashMap<String, i32>) -> Self {
-        Self { mailbox, levels: RwLock::new(levels), services: OnceLock::new(), webhooks: Webhooks::default() }
+        Self { mailbox, levels: RwLock::new(levels), services: RwLock::default(), webhooks: Webhooks::default() }
+    }
+
+    pub fn services(&self) -> Option<Services> {
+        self.services.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn set_levels(&self, levels: HashMap<String, i32>) {
@@ -70,6 +75,10 @@ impl Sink for PythonFront {
 impl Front for PythonFront {
     fn configure(&self) -> BoxFuture<'static, Result<Configuration, FrontFailure>> {
         self.ask(Work::Configure, || Err(unanswered()))
+    }
+
+    fn activities(&self) -> BoxFuture<'static, Option<Vec<Arc<Handler>>>> {
+        self.ask(Work::Activities, || None)
     }
 
     fn call_activity(&self, call: ActivityCall) -> BoxFuture<'static, CallReply> {
@@ -171,8 +180,13 @@ impl Front for PythonFront {
     }
 
     fn connected(&self, services: Services) {
-        // Connected once per operator; a second time changes nothing.
-        let _ = self.services.set(services);
+        *self.services.write().unwrap_or_else(PoisonError::into_inner) = Some(services);
+    }
+
+    fn disconnected(&self) {
+        let services = self.services.write().unwrap_or_else(PoisonError::into_inner).take();
+        drop(services);
+        self.webhooks.close();
     }
 
     fn pulse(&self) -> BoxFuture<'static, ()> {

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use crate::cycle::{Cycle, Live, Resources, json_bytes};
-use crate::failures::{failure, invalid_json, keep, misuse, raised};
+use crate::failures::{failure, invalid_json, keep, misuse, raised, texts};
 use crate::mailbox::Mailbox;
 use crate::review::Review;
 
@@ -44,6 +44,7 @@ pub(crate) const KINDS: &[(&str, u8)] = &[
     ("PULSE", 17),
     ("STOP", 18),
     ("DELAY", 19),
+    ("ACTIVITIES", 20),
 ];
 
 /// Where the answer of type `T` goes.
@@ -54,6 +55,8 @@ pub(crate) enum Work {
     Log(Record),
     Activity(ActivityCall, ReplyTo<CallReply>),
     Configure(ReplyTo<Result<Configuration, FrontFailure>>),
+    /// Which handlers of activities there are by now.
+    Activities(ReplyTo<Option<Vec<Arc<Handler>>>>),
     Call(Box<HandlerCall>, ReplyTo<CallReply>),
     /// A daemon or a timer is to stop: the number of its call, and the reasons as bits.
     Stop(u64, u8),
@@ -172,6 +175,7 @@ impl Job {
             Work::Pulse(_) => 17,
             Work::Stop(..) => 18,
             Work::Delay(..) => 19,
+            Work::Activities(_) => 20,
         }
     }
 
@@ -445,6 +449,10 @@ impl Job {
                 let declared: Declared = serde_json::from_str(&text).map_err(invalid_json)?;
                 send(reply, Ok(declared.into()));
             }
+            Work::Activities(reply) => {
+                let text: String = value.extract()?;
+                send(reply, Some(serde_json::from_str(&text).map_err(invalid_json)?));
+            }
             Work::Activity(_, reply) => {
                 let result = optional_json(value)?;
                 send(reply, CallReply { result: Ok(result), error: None, patch: None, transformations: false });
@@ -486,6 +494,7 @@ impl Job {
     fn fail(&self, error: &Bound<'_, PyAny>) -> PyResult<()> {
         match &self.work {
             Work::Configure(reply) => send(reply, Err(failure(error))),
+            Work::Activities(reply) => send(reply, None),
             Work::Filters(_, _, reply) | Work::WebhookFilters(_, _, reply) => send(reply, Err(failure(error))),
             Work::Delay(_, _, reply) => send(reply, Err(failure(error))),
             Work::Select(_, _, reply) => send(reply, Err(failure(error))),
@@ -495,8 +504,7 @@ impl Job {
             Work::Pulse(reply) => send(reply, ()),
             Work::Transform(_, _, reply) | Work::WebhookTransform(_, _, reply) => send(reply, Err(failure(error))),
             Work::Activity(..) | Work::Call(..) | Work::Webhook(..) => {
-                let message = error.str()?.to_string();
-                let display = if message.is_empty() { error.repr()?.to_string() } else { message.clone() };
+                let (message, display) = texts(error);
                 self.reply(
                     CallReply {
                         result: Err(CallError::Arbitrary { message, display }),

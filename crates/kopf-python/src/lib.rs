@@ -5,6 +5,7 @@
 //! No thread of the engine ever waits for the GIL.
 
 mod mailbox;
+mod memory;
 mod job;
 mod cycle;
 mod front;
@@ -13,7 +14,6 @@ mod webhooks;
 mod operator;
 mod cluster;
 mod failures;
-mod memory;
 
 use kopf_object::{FieldPath, MergePatch};
 use pyo3::prelude::*;
@@ -40,6 +40,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(describe_certificate, module)?)?;
     module.add_function(wrap_pyfunction!(yaml_to_json, module)?)?;
     module.add_function(wrap_pyfunction!(cluster::command_line, module)?)?;
+    module.add_function(wrap_pyfunction!(cluster::write_kubeconfig, module)?)?;
     Ok(())
 }
 

@@ -1,17 +1,14 @@
-//! The allocator of the module.
+//! Memory that is free, but still the process's.
 
-use mimalloc::MiMalloc;
-
-/// What is kept for long is small and scattered over what is needed for a moment. This one keeps sizes apart, and
-/// can give back what is free: with that of the C library, a listing or a burst of timers holds its peak for ever.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
-
-/// Gives back to the system what this thread and those that have ended do not use any more.
+/// Gives it back to the system, where the C library can do that.
+///
+/// The allocator is that of the process: it is safe wherever the module is loaded, but it keeps the peak of a burst for the next
+/// one to come. Called in a thread of the engine, when an operator comes to rest after much work.
 pub(crate) fn give_back() {
-    // SAFETY: it has no preconditions; it is only in C.
+    // SAFETY: it may be called at any time by any thread, and takes no pointers.
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[allow(unsafe_code)]
     unsafe {
-        libmimalloc_sys::mi_collect(true);
+        libc::malloc_trim(0);
     }
 }

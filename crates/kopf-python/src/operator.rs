@@ -192,7 +192,7 @@ impl Operator {
     #[pyo3(signature = (event, backoffs, /))]
     fn post_event(&self, event: &str, backoffs: Vec<f64>) -> PyResult<bool> {
         let event: Posted = serde_json::from_str(event).map_err(invalid_json)?;
-        let Some(services) = self.front.services.get() else { return Ok(false) };
+        let Some(services) = self.front.services() else { return Ok(false) };
         services.poster.post(EventDraft {
             reference: event.involved_object,
             kind: event.kind,

@@ -6,7 +6,7 @@ use kopf_engine::WebhookContext;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::cycle::{Resources, json_bytes, read, write};
+use crate::cycle::{Keeper, Resources, json_bytes, read, write};
 
 #[pyclass(frozen, module = "kopf._native")]
 pub(crate) struct Review {
@@ -57,12 +57,7 @@ impl Review {
     }
 
     #[getter]
-    fn memory(&self, python: Python<'_>) -> Option<Py<PyAny>> {
-        read(&self.context.memory, python)
-    }
-
-    #[setter]
-    fn set_memory(&self, value: Option<Py<PyAny>>) {
-        write(&self.context.memory, value);
+    fn keeper(&self) -> Keeper {
+        Keeper { slot: Arc::clone(&self.context.memory) }
     }
 }

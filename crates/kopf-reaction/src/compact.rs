@@ -17,7 +17,7 @@ const DIFF_BASE_FIELD: &str = "status.kopf.last-handled-configuration";
 pub fn compact_sample() -> Value {
     let record = json!({
         "started": "", "stopped": "", "delayed": "", "purpose": "", "retries": 0,
-        "success": false, "failure": false, "message": "", "subrefs": [""],
+        "success": false, "failure": false, "message": "", "subrefs": [""], "essence": "",
     });
     json!({"kopf": {"progress": {"handler/id": record}, "dummy": "", "last-handled-configuration": ""}})
 }

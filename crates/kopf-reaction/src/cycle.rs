@@ -7,16 +7,20 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kopf_object::{Body, FieldPath, MergePatch, finalizers, restore_essence};
+use kopf_object::{Body, FieldPath, MergePatch, encode_essence_within, finalizers, restore_essence};
 use serde_json::Value;
 
 use crate::cause::{Facts, purpose_title};
 use crate::storage::Corruption;
 use crate::{
     Answers, BackgroundPlan, BackgroundView, CallOutcome, CallRequest, ErrorsMode, FilterDepth, FilterQuestion,
-    Handler, HandlerSet, Lifecycle, Note, ReactionSettings, Reason, Round, RoundStep, Scene, StorageOperation,
-    SubRound, detect, diff_repr, python_repr, select,
+    Handler, HandlerSet, HandlerState, Lifecycle, Note, ReactionSettings, Reason, Round, RoundStep, Scene,
+    StorageOperation, SubRound, detect, diff_repr, python_repr, select,
 };
+
+/// How long the essence may be that is stored with each finished handler of an unfinished round. What is longer is
+/// compressed, or has digests instead of large values.
+const SEEN_ESSENCE_AT_MOST: usize = 2048;
 
 /// How a body has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +141,8 @@ pub struct Cycle {
     asked: Vec<FilterQuestion>,
     /// The records of the user's storage, once read.
     records: Vec<(Arc<str>, Value)>,
+    /// The essences of the user's storage, while the records of sub-handlers are still to be read.
+    essences: Option<(Option<Value>, Option<Value>)>,
     /// What could not be read; told only if the object turns out to be of interest.
     corruptions: Vec<Corruption>,
     /// The handlers of this cycle that only resume: they go on under any reason, and need not see every change.
@@ -145,6 +151,8 @@ pub struct Cycle {
     superseded: Vec<Arc<str>>,
     /// A sub-handler was finished in this cycle.
     finished_children: bool,
+    /// The finished handlers and sub-handlers that have seen something else than there is now.
+    behind: Vec<Arc<str>>,
     round: Option<Round>,
     /// How many daemons and timers must end before the object may disappear.
     background_holding: usize,
@@ -163,6 +171,8 @@ pub struct Cycle {
 enum Stage {
     /// What was handled last is to be read.
     Reading,
+    /// The user's storage is asked for the sub-handlers that its records name.
+    ReadingChildren,
     /// Which spies match?
     MatchingSpies,
     /// The spies are called.
@@ -191,10 +201,12 @@ impl Cycle {
             answers: Answers::default(),
             asked: Vec::new(),
             records: Vec::new(),
+            essences: None,
             corruptions: Vec::new(),
             resuming: Vec::new(),
             superseded: Vec::new(),
             finished_children: false,
+            behind: Vec::new(),
             round: None,
             interesting: false,
             conclusion: Conclusion::default(),
@@ -225,7 +237,18 @@ impl Cycle {
                 // The essences, too: each storage clears them of what it keeps there itself.
                 return Step::Ask(Ask::Storage { ids, extra_fields, progress: true, diffbase: true });
             }
+            let children = subrefs_of(&self.records);
+            if !children.is_empty() {
+                self.essences = asked_storage;
+                self.stage = Stage::ReadingChildren;
+                let (ids, extra_fields) = (children, Vec::new());
+                return Step::Ask(Ask::Storage { ids, extra_fields, progress: true, diffbase: false });
+            }
             self.read(asked_storage);
+            self.stage = Stage::MatchingSpies;
+        } else if self.stage == Stage::ReadingChildren {
+            let essences = self.essences.take();
+            self.read(essences);
             self.stage = Stage::MatchingSpies;
         }
         let Some(scene) = self.scene.clone() else { return self.conclude() };
@@ -236,7 +259,9 @@ impl Cycle {
                 Stage::MatchingBackground => self.match_background(&scene),
                 Stage::MatchingInterest => self.match_interest(&scene),
                 Stage::MatchingChanges => self.match_changes(&scene, now),
-                Stage::Reading | Stage::Concluding | Stage::Finished => return self.conclude(),
+                Stage::Reading | Stage::ReadingChildren | Stage::Concluding | Stage::Finished => {
+                    return self.conclude();
+                }
             };
             if let Some(ask) = asking {
                 return Step::Ask(ask);
@@ -289,7 +314,7 @@ impl Cycle {
         match reply {
             None => {}
             Some(Reply::Storage { old, new, records }) => {
-                self.records = records;
+                self.records.extend(records);
                 return Some((old, new));
             }
             Some(Reply::Filters(answers)) => {
@@ -481,16 +506,21 @@ impl Cycle {
     /// The handlers with their states, and whether anything is stored for them, be it readable or not.
     fn round_of(&mut self, scene: &Scene, matching: Vec<Arc<Handler>>, now: Timestamp) -> (Round, bool) {
         let settings = Arc::clone(&self.input.settings);
-        let records = if settings.progress.is_front() {
-            std::mem::take(&mut self.records)
+        let owned = &self.input.handlers.owned;
+        let (records, children): (Vec<_>, Vec<_>) = if settings.progress.is_front() {
+            let records = std::mem::take(&mut self.records);
+            records.into_iter().partition(|(id, _)| owned.iter().any(|handler| handler.id == *id))
         } else {
             let body = scene.body.lean();
-            let fetch = |handler: &Arc<Handler>| {
-                let record = settings.progress.fetch(&handler.id, body, &mut self.corruptions)?;
-                Some((Arc::clone(&handler.id), record))
-            };
-            self.input.handlers.owned.iter().filter_map(fetch).collect()
+            let mut fetch =
+                |id: &Arc<str>| Some((Arc::clone(id), settings.progress.fetch(id, body, &mut self.corruptions)?));
+            let records: Vec<_> = owned.iter().filter_map(|handler| fetch(&handler.id)).collect();
+            let children = subrefs_of(&records).iter().filter_map(&mut fetch).collect();
+            (records, children)
         };
+        for (id, record) in records.iter().chain(&children) {
+            self.recall_seen(scene, id, &HandlerState::from_record(record, now));
+        }
         let reason = scene.reason().as_str();
         let round = Round::stored(reason, records, matching, settings.lifecycle, settings.default_backoff, now)
             .quiet(!self.input.verbose);
@@ -533,6 +563,9 @@ impl Cycle {
         }
         if !superseded.is_empty() {
             self.conclusion.partly_handled = None;
+            for (id, state) in round.states() {
+                self.recall_seen(scene, id, state);
+            }
             self.superseded = round.supersede(&self.resuming, now);
             let purged = self.superseded.iter().map(|id| StorageOperation::Purge { id: Arc::clone(id) });
             self.operations.extend(purged);
@@ -556,7 +589,21 @@ impl Cycle {
     }
 
     fn finish_changes(&mut self, scene: &Scene, now: Timestamp) {
-        let Some(round) = &self.round else { return };
+        let missed = self.has_missed(scene);
+        let Some(round) = &mut self.round else { return };
+        let tells_states = matches!(scene.reason(), Reason::Create | Reason::Update);
+        let finished = self.finished_children || round.has_finished_any(|id| !self.resuming.contains(id));
+        if let Some(new) = scene.new.as_ref().filter(|_| tells_states && (missed || (finished && !round.done()))) {
+            round.finished_with(&encode_seen(new), |id| !self.resuming.contains(id));
+        }
+        // Those that have seen what is there now need not see it again in the update for those that have not.
+        let carried = match round.done() && missed && tells_states {
+            true => round.carry_over(Reason::Update.as_str(), |id, state| {
+                let is_behind = |id: &str| self.behind.iter().any(|behind| &**behind == id);
+                state.essence.is_some() && !is_behind(id) && !state.subrefs.iter().any(|id| is_behind(id))
+            }),
+            false => Vec::new(),
+        };
         self.operations.extend(round.store());
         self.conclusion.delay = round.delay(now);
         if round.done() && scene.reason() == Reason::Delete && self.background_holding > 0 {
@@ -571,21 +618,38 @@ impl Cycle {
                 counts.success,
                 counts.failure,
             )));
-            let purge = round.purge(&self.input.handlers.owned);
+            let purge = round.purge_except(&self.input.handlers.owned, |id| carried.contains(id));
             self.operations.extend(purge);
             self.store_essence(scene);
             return;
         }
-        let finished = self.finished_children || round.has_finished_any(|id| !self.resuming.contains(id));
-        if finished && matches!(scene.reason(), Reason::Create | Reason::Update) {
-            let mut seen = self.take_seen();
-            if let Some(new) = &scene.new
-                && !seen.contains(new)
-            {
-                seen.push(new.clone());
-            }
-            self.conclusion.partly_handled = Some(Arc::new(Value::Array(seen)));
+        if finished
+            && tells_states
+            && let Some(new) = &scene.new
+        {
+            self.add_seen(new.clone());
         }
+    }
+
+    /// What a finished handler of an unfinished round has seen, by the record that it has left.
+    fn recall_seen(&mut self, scene: &Scene, id: &Arc<str>, state: &HandlerState) {
+        let is_of_a_change = [Reason::Create, Reason::Update].iter().any(|reason| {
+            let counts = matches!(scene.reason(), Reason::Noop | Reason::Resume) || scene.reason() == *reason;
+            counts && state.purpose.as_deref() == Some(reason.as_str())
+        });
+        let Some(seen) = state.seen(scene.new.as_ref()).filter(|_| is_of_a_change) else { return };
+        if Some(&seen) != scene.new.as_ref() {
+            self.behind.push(Arc::clone(id));
+        }
+        self.add_seen(seen);
+    }
+
+    fn add_seen(&mut self, essence: Value) {
+        let mut seen = self.take_seen();
+        if !seen.contains(&essence) {
+            seen.push(essence);
+        }
+        self.conclusion.partly_handled = Some(Arc::new(Value::Array(seen)));
     }
 
     /// Everything is handled, as far as it was seen.
@@ -686,6 +750,17 @@ impl Cycle {
             self.notes.push(note());
         }
     }
+}
+
+/// The essence, as it is stored with each handler that has finished with it.
+pub(crate) fn encode_seen(essence: &Value) -> String {
+    encode_essence_within(essence, SEEN_ESSENCE_AT_MOST).trim_end().to_owned()
+}
+
+/// The sub-handlers that the records of their parents name.
+fn subrefs_of(records: &[(Arc<str>, Value)]) -> Vec<Arc<str>> {
+    let subrefs = records.iter().filter_map(|(_, record)| record.get("subrefs")?.as_array()).flatten();
+    subrefs.filter_map(Value::as_str).map(Arc::from).collect()
 }
 
 /// An essence that differs from the new one wherever one of the seen ones does, so that an update gets to know it.

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp, civil};
+use kopf_object::restore_essence;
 use serde_json::{Map, Value, json};
 
 use crate::Outcome;
@@ -30,6 +31,9 @@ pub struct HandlerState {
     pub message: Option<String>,
     /// The sub-handlers of all levels below.
     pub subrefs: BTreeSet<String>,
+    /// The essence with which the handler finished, encoded; None as long as it is unfinished, and in records of kopf 1.45,
+    /// which ignores it. A success is a success for one state of the object only.
+    pub essence: Option<String>,
     /// The record as it was read; None for a new one.
     origin: Option<Value>,
 }
@@ -48,6 +52,7 @@ impl HandlerState {
             failure: false,
             message: None,
             subrefs: BTreeSet::new(),
+            essence: None,
             origin: None,
         }
     }
@@ -73,6 +78,7 @@ impl HandlerState {
                 .and_then(Value::as_array)
                 .map(|ids| ids.iter().filter_map(|id| id.as_str().map(str::to_owned)).collect())
                 .unwrap_or_default(),
+            essence: text("essence"),
             origin: Some(record.clone()),
         }
     }
@@ -80,7 +86,7 @@ impl HandlerState {
     /// The record to be stored, with nulls for what is not set.
     pub fn to_record(&self) -> Value {
         let time = |moment: Option<Timestamp>| moment.map_or(Value::Null, |moment| format_time(moment).into());
-        json!({
+        let mut record = json!({
             "started": format_time(self.started),
             "stopped": time(self.stopped),
             "delayed": time(self.delayed),
@@ -90,7 +96,19 @@ impl HandlerState {
             "failure": self.failure,
             "message": self.message,
             "subrefs": if self.subrefs.is_empty() { Value::Null } else { json!(self.subrefs) },
-        })
+        });
+        // Kopf 1.45 does not have this field: it is written only where it says something, or must be removed.
+        let is_stored = self.origin.as_ref().is_some_and(|origin| origin.get("essence").is_some());
+        if self.essence.is_some() || is_stored {
+            record["essence"] = json!(self.essence);
+        }
+        record
+    }
+
+    /// The essence with which the handler finished; `current` fills in what was too long to be stored.
+    pub fn seen(&self, current: Option<&Value>) -> Option<Value> {
+        let stored = serde_json::from_str(self.essence.as_ref().filter(|_| self.finished())?).ok()?;
+        Some(restore_essence(stored, current))
     }
 
     /// Whether the record differs from the one that is stored.
@@ -112,7 +130,7 @@ impl HandlerState {
                 "started" | "stopped" | "delayed" => value.as_str().is_some_and(|text| parse_time(text).is_some()),
                 "retries" => value.is_u64(),
                 "success" | "failure" => value.is_boolean(),
-                "purpose" | "message" => value.is_string(),
+                "purpose" | "message" | "essence" => value.is_string(),
                 "subrefs" => value.as_array().is_some_and(|ids| ids.iter().all(Value::is_string)),
                 _ => true,
             };
@@ -151,10 +169,18 @@ impl HandlerState {
     }
 }
 
-/// A moment so many seconds later; never beyond what can be written down.
+/// The last moment that both we and Python's `datetime` can write down and read back.
+const LAST_MOMENT: &str = "9999-12-30T00:00:00Z";
+
+/// A moment so many seconds later. A delay that is too long to be written down, or infinite, ends at the last moment
+/// that can be; one that is not a number is no delay.
 pub(crate) fn after(now: Timestamp, seconds: f64) -> Timestamp {
-    let delay = SignedDuration::try_from_secs_f64(seconds).unwrap_or(SignedDuration::ZERO);
-    now.checked_add(delay).unwrap_or(now)
+    let last = LAST_MOMENT.parse().unwrap_or(Timestamp::MAX);
+    match SignedDuration::try_from_secs_f64(seconds) {
+        Ok(delay) => now.checked_add(delay).map_or(if seconds < 0.0 { now } else { last }, |moment| moment.min(last)),
+        Err(_) if seconds > 0.0 => last,
+        Err(_) => now,
+    }
 }
 
 /// As Python writes an aware UTC time: `2026-11-15T12:34:56.000000+00:00`.
@@ -205,6 +231,24 @@ mod tests {
     }
 
     #[test]
+    fn delays_never_overflow() {
+        let last: Timestamp = LAST_MOMENT.parse().unwrap();
+        let table = [
+            (1.5, now().checked_add(SignedDuration::from_millis(1500)).unwrap()),
+            (0.0, now()),
+            (1e12, last),
+            (1e300, last),
+            (f64::INFINITY, last),
+            (f64::NEG_INFINITY, now()),
+            (f64::NAN, now()),
+        ];
+        for (seconds, expected) in table {
+            assert_eq!(after(now(), seconds), expected, "{seconds}");
+            assert_eq!(parse_time(&format_time(after(now(), seconds))), Some(expected), "{seconds}");
+        }
+    }
+
+    #[test]
     fn a_broken_record_counts_as_far_as_it_can_be_read() {
         let table = [json!(null), json!([]), json!("x"), json!({"retries": "many", "started": 5, "subrefs": {}})];
         for record in table {
@@ -224,9 +268,11 @@ mod tests {
             started in moments(), stopped in proptest::option::of(moments()), delayed in proptest::option::of(moments()),
             purpose in proptest::option::of("[a-z]{1,9}"), retries in 0u32..1000, success: bool, failure: bool,
             message in proptest::option::of(".*"), subrefs in proptest::collection::btree_set("[a-z/]{1,9}", 0..4),
+            essence in proptest::option::of(".*"),
         ) {
             let state = HandlerState {
-                active: false, started, stopped, delayed, purpose, retries, success, failure, message, subrefs, origin: None,
+                active: false, started, stopped, delayed, purpose, retries, success, failure, message, subrefs, essence,
+                origin: None,
             };
             let Value::Object(mut record) = state.to_record() else { unreachable!() };
             record.retain(|_, value| !value.is_null());

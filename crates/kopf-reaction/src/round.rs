@@ -88,8 +88,9 @@ impl Round {
         default_backoff: f64,
         now: Timestamp,
     ) -> Self {
-        let mut states: Vec<(Arc<str>, HandlerState)> =
-            records.into_iter().map(|(id, record)| (id, HandlerState::from_record(&record, now))).collect();
+        // No more than needed: it is kept as long as the handlers take.
+        let mut states: Vec<(Arc<str>, HandlerState)> = Vec::with_capacity(records.len() + handlers.len());
+        states.extend(records.into_iter().map(|(id, record)| (id, HandlerState::from_record(&record, now))));
         for handler in &handlers {
             match states.iter_mut().find(|(id, _)| *id == handler.id) {
                 Some((_, state)) => state.active = true,
@@ -385,6 +386,25 @@ impl Round {
             }
         }
         dropped
+    }
+
+    /// The handlers that have finished in this round, except for some, have done so with this essence.
+    pub fn finished_with(&mut self, essence: &str, wanted: impl Fn(&Arc<str>) -> bool) {
+        for (id, _) in self.outcomes.iter().filter(|(id, outcome)| outcome.is_final && wanted(id)) {
+            for (_, state) in self.states.iter_mut().filter(|(known, _)| known == id) {
+                state.essence = Some(essence.to_owned());
+            }
+        }
+    }
+
+    /// The handlers of this round that stay finished when the round goes over to another purpose.
+    pub fn carry_over(&mut self, purpose: &str, wanted: impl Fn(&str, &HandlerState) -> bool) -> Vec<Arc<str>> {
+        let mut carried = Vec::new();
+        for (id, state) in self.states.iter_mut().filter(|(id, state)| state.finished() && wanted(id, state)) {
+            state.purpose = Some(purpose.to_owned());
+            carried.push(Arc::clone(id));
+        }
+        carried
     }
 
     /// What is to be stored after the calls.

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::cycle::encode_seen;
 use crate::handler::deduplicated;
 use crate::storage::Corruption;
 use crate::{
-    Answers, Ask, FilterDepth, FilterQuestion, Handler, Lifecycle, Note, ReactionSettings, Reply, Round, RoundStep,
-    Scene, StorageOperation, select,
+    Answers, Ask, FilterDepth, FilterQuestion, Handler, Lifecycle, Note, ReactionSettings, Reason, Reply, Round,
+    RoundStep, Scene, StorageOperation, select,
 };
 
 /// The machine; it is stepped like a cycle.
@@ -140,13 +141,20 @@ impl SubRound {
         match round.step(now, random) {
             RoundStep::Choose(candidates) => SubStep::Ask(Ask::Choose(candidates)),
             RoundStep::Call(request) => SubStep::Ask(Ask::Call(request)),
-            RoundStep::Finished => SubStep::Done(Box::new(SubConclusion {
-                operations: round.store(),
-                results: round.take_results(),
-                ids: round.ids().cloned().collect(),
-                done: round.done(),
-                delay: round.delay(now),
-            })),
+            RoundStep::Finished => {
+                if matches!(self.scene.reason(), Reason::Create | Reason::Update)
+                    && let Some(new) = &self.scene.new
+                {
+                    round.finished_with(&encode_seen(new), |_| true);
+                }
+                SubStep::Done(Box::new(SubConclusion {
+                    operations: round.store(),
+                    results: round.take_results(),
+                    ids: round.ids().cloned().collect(),
+                    done: round.done(),
+                    delay: round.delay(now),
+                }))
+            }
         }
     }
 

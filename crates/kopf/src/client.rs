@@ -1,6 +1,6 @@
 //! The client of the handlers: the one with which the engine itself talks to the cluster.
 
-use std::sync::OnceLock;
+use std::sync::{PoisonError, RwLock};
 
 use kopf_engine::{Services, Vault};
 use kube::Client;
@@ -14,26 +14,31 @@ use crate::{Error, Result};
 pub(crate) struct Connection {
     /// The client that the operator was started with, if it was.
     given: Option<Client>,
-    /// What the engine offers once it has logged in.
-    services: OnceLock<Services>,
+    /// What the engine offers between the login and the end.
+    services: RwLock<Option<Services>>,
 }
 
 impl Connection {
     pub(crate) fn new(given: Option<Client>) -> Self {
-        Self { given, services: OnceLock::new() }
+        Self { given, services: RwLock::default() }
     }
 
     pub(crate) fn establish(&self, services: Services) {
-        // An operator connects once; later logins are known to its vault.
-        drop(self.services.set(services));
+        *self.services.write().unwrap_or_else(PoisonError::into_inner) = Some(services);
     }
 
-    pub(crate) fn services(&self) -> Option<&Services> {
-        self.services.get()
+    /// The operator has ended. Its services log through the front, which would hold itself by them.
+    pub(crate) fn end(&self) {
+        let services = self.services.write().unwrap_or_else(PoisonError::into_inner).take();
+        drop(services);
     }
 
-    fn vault(&self) -> Option<&Vault> {
-        self.services.get().map(|services| &services.vault)
+    pub(crate) fn services(&self) -> Option<Services> {
+        self.services.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn vault(&self) -> Option<Vault> {
+        self.services().map(|services| services.vault)
     }
 }
 

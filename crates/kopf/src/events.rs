@@ -60,7 +60,7 @@ impl Events {
 impl<S: Sync> FromCall<S> for Events {
     async fn from_call(call: &Call, _: &S) -> Result<Self> {
         let services = call.invocation().operator.connection.services();
-        let poster = services.map(|services| services.poster.clone());
+        let poster = services.map(|services| services.poster);
         Ok(Self { poster, reference: Arc::clone(call.context().reference()) })
     }
 }

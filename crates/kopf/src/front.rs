@@ -220,6 +220,10 @@ impl Front for RustFront {
         self.operator.connection.establish(services);
     }
 
+    fn disconnected(&self) {
+        self.operator.connection.end();
+    }
+
     fn ready(&self) {
         tracing::debug!(target: "kopf.engine", "The operator is ready.");
     }

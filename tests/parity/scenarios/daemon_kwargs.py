@@ -4,7 +4,8 @@ import kopf
 from recorder import record
 
 
-# Upstream looks after daemons that did not exit at once only every minute by default.
+# Upstream looks after daemons that did not exit at once only every minute by default: that is
+# in daemon_polling.
 @kopf.daemon('kopfexamples', param='p', cancellation_polling=0.5)
 async def async_fn(stopped, spec, memo, **kwargs):
     memo.touched = True

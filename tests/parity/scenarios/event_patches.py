@@ -8,9 +8,9 @@ sentinel()
 
 @kopf.on.event('kopfexamples', labels={'sentinel': kopf.ABSENT})
 def event_fn(patch, labels, status, **kwargs):
-    record(
-        'event_fn', {'name': kwargs['name']}, seen=labels.get('seen'), result=status.get('event_fn')
-    )
+    # With the type, equal calls in a row count as one: several events may come as one.
+    event = {'name': kwargs['name'], 'type': None}
+    record('event_fn', event, seen=labels.get('seen'), result=status.get('event_fn'))
     patch.metadata.labels['seen'] = 'yes'
     return {'constant': 1}
 
@@ -20,5 +20,3 @@ def story(world):
     world.create('obj')
     world.wait_record('event_fn', seen='yes', result={'constant': 1})
     world.sentinel()
-    world.note('seen', world.records('event_fn')[-1])
-    world.records_file.unlink()

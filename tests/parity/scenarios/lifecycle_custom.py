@@ -1,4 +1,7 @@
-"""A lifecycle of one's own: it gets the handlers and the kwargs, and chooses."""
+"""A lifecycle of one's own: it gets the handlers and the kwargs, and chooses.
+
+Upstream asks it also when there is nothing to choose from: about the absent sub-handlers.
+"""
 
 import kopf
 from recorder import record, sentinel
@@ -7,7 +10,7 @@ sentinel()
 
 
 def last_first(handlers, *, state, body, **kwargs):
-    if handlers and body['metadata']['name'] == 'obj':
+    if body['metadata']['name'] == 'obj':
         record(
             'last_first',
             {'name': 'obj'},

@@ -1,4 +1,6 @@
-"""Handlers may change the nested values in place: nobody else sees that."""
+"""Handlers change the nested values of their views in place: those that are called on later events
+do not see that, nor is it stored.
+"""
 
 import kopf
 from recorder import record, sentinel
@@ -8,20 +10,20 @@ sentinel()
 
 @kopf.on.create('kopfexamples', labels={'sentinel': kopf.ABSENT})
 def first_fn(spec, body, **kwargs):
-    nested = dict(spec)['nested']
-    nested_copy = __import__('json').loads(__import__('json').dumps(nested))
-    nested_copy['a'] = 'changed'
-    record('first_fn', kwargs, spec=spec, nested=nested_copy, keys=sorted(body))
-    return {'copied': nested_copy}
+    record('first_fn', kwargs, spec=spec, keys=sorted(body))
+    spec['nested']['a'] = 'mutated'
+    spec['nested']['list'].append('mutated')
+    body['metadata']['labels']['x'] = 'mutated'
+    record('first_fn', kwargs, spec=spec, labels=body['metadata']['labels'])
 
 
 @kopf.on.create('kopfexamples', labels={'sentinel': kopf.ABSENT})
 def second_fn(spec, **kwargs):
-    record('second_fn', kwargs, spec=spec, copied={**spec}, length=len(spec), has='nested' in spec)
+    record('second_fn', kwargs, 'labels', spec=spec, copied={**spec}, length=len(spec))
 
 
 def story(world):
     world.start()
-    world.create('obj', spec={'nested': {'a': 1, 'list': [{'x': 1}]}})
+    world.create('obj', spec={'nested': {'a': 1, 'list': [{'x': 1}]}}, labels={'x': 'y'})
     world.wait_handled('obj')
     world.sentinel()

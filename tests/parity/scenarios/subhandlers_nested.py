@@ -18,7 +18,7 @@ def outer_fn(**kwargs):
         def inner_fn(retry, **kwargs):
             record('inner', dict(kwargs, retry=retry), 'annotations')
             if not retry:
-                raise kopf.TemporaryError('once more', delay=0.2)
+                raise kopf.TemporaryError('once more', delay=1)
             return 'inner'
 
         return 'middle'

@@ -1,9 +1,6 @@
-"""Sync handlers run in threads, async ones in the loop; context variables come through; partials
-and methods work.
-"""
+"""Sync handlers run in threads, async ones in the loop; partials, wrappers and methods work."""
 
 import asyncio
-import contextvars
 import functools
 import threading
 
@@ -11,26 +8,17 @@ import kopf
 from recorder import record, sentinel
 
 sentinel()
-var = contextvars.ContextVar('var', default='default')
 
 
 @kopf.on.create('kopfexamples')
 def sync_fn(**kwargs):
-    record(
-        'sync_fn', kwargs, main=threading.current_thread() is threading.main_thread(), var=var.get()
-    )
-    var.set('by sync')
+    record('sync_fn', kwargs, main=threading.current_thread() is threading.main_thread())
 
 
 @kopf.on.create('kopfexamples')
 async def async_fn(**kwargs):
     await asyncio.sleep(0.01)
-    record(
-        'async_fn',
-        kwargs,
-        main=threading.current_thread() is threading.main_thread(),
-        var=var.get(),
-    )
+    record('async_fn', kwargs, main=threading.current_thread() is threading.main_thread())
 
 
 class Owner:

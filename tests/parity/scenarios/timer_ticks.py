@@ -1,6 +1,7 @@
 """Timers: the kwargs, the results and patches of each tick.
 
-Not the end with the object: upstream does not always let go of objects with such timers.
+Not the end with the object, which ``timer_ends`` shows: when the patch of a tick comes in between,
+upstream lets go of the object only a minute later, or not at all.
 """
 
 import kopf

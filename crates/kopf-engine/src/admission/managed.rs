@@ -15,6 +15,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::TARGET;
+use crate::crashes::Crashes;
 use crate::{Api, ApiError, Clock, Insight, Log, PatchKind};
 
 /// How soon something is tried again that the cluster has refused, and how late at most.
@@ -63,15 +64,16 @@ pub(crate) struct Managing {
 }
 
 impl Managing {
-    pub fn start(mut managed: Managed) -> Self {
+    pub fn start(mut managed: Managed, crashes: Crashes) -> Self {
         let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(async move {
+        let title = format!("The configuration of the admission webhook {}", managed.name);
+        let managing = async move {
             tokio::select! {
                 () = managed.run() => {}
                 _ = stopped => managed.clean().await,
             }
-        });
-        Self { stop, task }
+        };
+        Self { stop, task: tokio::spawn(crashes.guard(title, managing)) }
     }
 
     /// Empties the configurations, and takes no longer for it than the limit.

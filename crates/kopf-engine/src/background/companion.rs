@@ -122,7 +122,7 @@ impl Companion {
     }
 
     /// How the runs are doing.
-    pub fn view(&self, paused: bool) -> BackgroundView {
+    pub fn view(&self, paused: Option<StopReasons>) -> BackgroundView {
         let state = self.state();
         let runs = state.runs.iter().map(|seat| (Arc::clone(&seat.run.handler().id), seat.run.phase())).collect();
         let ended = state.ended.as_ref().map_or_else(Vec::new, |ended| ended.0.clone());

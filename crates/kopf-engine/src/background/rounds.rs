@@ -84,7 +84,7 @@ impl Background {
         let delays = &reactor.settings.queueing.error_delays;
         for attempt in 0.. {
             let body = Body::parse(companion.raw()).unwrap_or_else(|_| context.body.clone());
-            match apply(reactor.means(), context, &body, change.clone()).await {
+            match apply(reactor.means(), context, &body, &change).await {
                 Ok(applied) => {
                     reactor.report(reference, &applied);
                     if let Applied::Patched { newest, .. } = applied

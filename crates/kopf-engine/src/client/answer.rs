@@ -44,8 +44,8 @@ pub enum ApiError {
     #[error("{0}")]
     Server(Box<Refusal>),
     /// It may have been done or not: the answer was lost, late, or does not tell.
-    #[error("{what}: the outcome is unclear: {reason}")]
-    Unclear { what: String, reason: String },
+    #[error("{reason} (the outcome is unclear)")]
+    Unclear { reason: String },
     /// No answer in time.
     #[error("{what}: no answer in {} seconds", limit.as_secs_f64())]
     Timeout { what: String, limit: Duration },
@@ -116,6 +116,11 @@ struct ListMetadata {
 }
 
 impl ApiError {
+    /// Nobody has answered.
+    pub(crate) fn is_of_connection(&self) -> bool {
+        matches!(self, Self::Timeout { .. } | Self::Connecting { .. } | Self::Connection { .. })
+    }
+
     /// The error of an answer with a bad code.
     pub(super) fn refused(what: String, status: StatusCode, body: &[u8], retry_after: Option<Duration>) -> Self {
         let decoded = serde_json::from_slice::<Status>(body).ok();

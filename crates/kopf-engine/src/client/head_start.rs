@@ -3,6 +3,9 @@
 //! At the start of an operator, the kinds are discovered before they are listed. Where a handler names its kind in full, the
 //! first page is asked for meanwhile; the stream finds it here when the discovery has told that it is to start. So the
 //! first object is handled one answer of the server earlier, and there is a connection for its first patch.
+//!
+//! A page shows the objects as they were when it was asked for. Where peers may have handled them since, the peering
+//! drops the pages, so that the streams list the objects as they are.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +15,7 @@ use bytes::Bytes;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// Then they are too old to begin a stream with: the discovery has failed, or the operator is paused.
+/// Then they are too old to begin a stream with: the discovery takes long, or fails.
 pub(super) const USABLE_FOR: Duration = Duration::from_secs(5);
 
 /// Each of them is in memory until it is needed.
@@ -44,6 +47,11 @@ impl HeadStarts {
     /// The page, for whoever needs it now; there is only one.
     pub fn take(&self, path: &str) -> Option<HeadStart> {
         self.pages().remove(path)
+    }
+
+    /// Drops all pages, also those on their way.
+    pub fn clear(&self) {
+        self.pages().clear();
     }
 
     fn pages(&self) -> MutexGuard<'_, HashMap<String, HeadStart>> {
@@ -79,6 +87,14 @@ mod tests {
         assert!(paths.iter().all(|path| pages.take(path).is_none()));
         assert_eq!(kept.pop().unwrap().finish(began + USABLE_FOR).await, None);
         assert_eq!(kept.pop().unwrap().finish(began).await, page().await);
+    }
+
+    #[tokio::test]
+    async fn dropped_pages_are_asked_for_again() {
+        let (pages, now) = (HeadStarts::default(), Instant::now());
+        pages.keep("/", now, page());
+        pages.clear();
+        assert!(pages.take("/").is_none());
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! The clients of the current login, and the way to a new login when they fail.
 //!
-//! Requests ask the [`Vault`] for a client and report a 401 back to it. The operator runs
+//! Requests ask the [`Vault`] for a client and report a 401 back to it, unless it is about their path only
+//! (`client/refused.rs`). The operator runs
 //! [`Vault::serve`], which logs in whenever the vault is empty: for the first time, after all
 //! credentials were refused, or when they have expired. A refusal never ends anything: the
 //! requests wait, and the logins are repeated with growing pauses.
@@ -146,6 +147,11 @@ impl Vault {
             self.announce();
         }
         session
+    }
+
+    /// Whether the client was given to us for good, so that there are no other credentials.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.state().fixed
     }
 
     /// Reports that the credentials were refused. Says whether there will be others.

@@ -58,11 +58,9 @@ impl Place {
         format!("{} {} {}", self.resource, self.parts.settings.peering.name, self.whereabouts())
     }
 
-    /// Watches and tells for ever.
+    /// Watches and tells for ever. Its reason to pause was given before, and holds until the peers are known.
     pub async fn run(self: Arc<Self>) {
-        let Parts { clock, settings, pauses, .. } = &*self.parts;
-        // Until the others are known: what they do must not be disturbed.
-        pauses.set(&self.reason(), true);
+        let Parts { clock, settings, .. } = &*self.parts;
         let mut streams = JoinSet::new();
         let mut items = self.observe(&mut streams);
         let mut sight = Sight::default();
@@ -106,7 +104,7 @@ impl Place {
     }
 
     fn observe(&self, streams: &mut JoinSet<()>) -> mpsc::Receiver<StreamItem> {
-        let Parts { api, settings, clock, log, judge, .. } = &*self.parts;
+        let Parts { api, settings, clock, log, judge, crashes, .. } = &*self.parts;
         let (sender, receiver) = mpsc::channel(EVENTS_AT_MOST);
         let stream = WatchStream {
             api: api.clone(),
@@ -119,13 +117,14 @@ impl Place {
             on_forbidden: OnForbidden::Warn,
             judge: Arc::clone(judge),
         };
-        streams.spawn(stream.run(sender));
+        let title = format!("The watch-stream of {}", self.resource);
+        streams.spawn(crashes.clone().guard(title, stream.run(sender)));
         receiver
     }
 
     /// Pauses or goes on. Tells when to decide anew if nothing is heard.
     async fn decide(&self, sight: &mut Sight) -> Option<Instant> {
-        let Parts { clock, log, oneself, settings, pauses, .. } = &*self.parts;
+        let Parts { api, clock, log, oneself, settings, pauses, .. } = &*self.parts;
         if !sight.listed || (settings.peering.mandatory && sight.object.is_none()) {
             pauses.set(&self.reason(), true);
             return None;
@@ -139,6 +138,10 @@ impl Place {
             }
         }
         self.speak(sight, &verdict);
+        if sight.object.is_some() {
+            // A peer may have handled objects since their pages were asked for, also if it is gone by now.
+            api.forget_pages();
+        }
         pauses.set(&self.reason(), verdict.must_pause());
         self.remove(sight, &verdict.dead).await;
         verdict.until.map(|until| {
@@ -231,6 +234,7 @@ impl Sight {
     fn learn(&mut self, item: StreamItem, name: &str) {
         match item {
             StreamItem::ListStarted => self.met = false,
+            StreamItem::Rewound => {}
             StreamItem::ListDone => {
                 self.listed = true;
                 if !self.met {

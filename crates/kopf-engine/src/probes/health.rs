@@ -1,4 +1,7 @@
 //! What is known of the well-being of the operator: the front answers, the API answers, the work has begun.
+//!
+//! A front that does not answer is a reason to restart the operator. An API that does not answer is none: the operator
+//! goes on when it is back, and a restarted one would have to wait for it, too, without what the old one remembers.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -48,6 +51,10 @@ impl Pulse {
     }
 }
 
+fn is_dead(pulse: &Mutex<Pulse>, now: Instant) -> bool {
+    pulse.lock().unwrap_or_else(PoisonError::into_inner).is_dead(now)
+}
+
 /// Whether so much time has passed.
 pub(super) fn is_over(now: Instant, since: Instant, limit: Duration) -> bool {
     now.saturating_duration_since(since) >= limit
@@ -67,18 +74,18 @@ impl Health {
         *self.client.write().unwrap_or_else(PoisonError::into_inner) = Some(api);
     }
 
-    /// Why the operator cannot do its work.
+    /// Why the operator has to be restarted.
     pub fn problems(&self, now: Instant) -> Vec<String> {
         let seconds = DEADLINE.as_secs();
-        let is_dead = |pulse: &Mutex<Pulse>| pulse.lock().unwrap_or_else(PoisonError::into_inner).is_dead(now);
-        let mut problems = Vec::new();
-        if is_dead(&self.front) {
-            problems.push(format!("the event loop is stuck for {seconds} seconds or more"));
-        }
-        if is_dead(&self.api) {
-            problems.push(format!("the Kubernetes API does not answer for {seconds} seconds or more"));
-        }
-        problems
+        let stuck = is_dead(&self.front, now).then(|| format!("the event loop is stuck for {seconds} seconds or more"));
+        stuck.into_iter().collect()
+    }
+
+    /// Why the operator cannot do its work now, though it is well itself.
+    pub fn outages(&self, now: Instant) -> Vec<String> {
+        let seconds = DEADLINE.as_secs();
+        let silent = format!("the Kubernetes API does not answer for {seconds} seconds or more");
+        is_dead(&self.api, now).then_some(silent).into_iter().collect()
     }
 
     /// Why the operator does not do its work yet, or not any more.
@@ -133,16 +140,18 @@ mod tests {
     async fn silence_is_death_and_any_answer_is_life() {
         let (health, clock) = (Health::default(), Clock::system());
         ask(&health.api, &clock, async { false }).await;
-        assert!(health.problems(clock.instant()).is_empty());
+        assert!(health.outages(clock.instant()).is_empty());
         tokio::time::advance(Duration::from_secs(6)).await;
         ask(&health.api, &clock, async { false }).await;
         tokio::time::advance(Duration::from_secs(6)).await;
-        assert_eq!(health.problems(clock.instant()).len(), 1);
-        ask(&health.api, &clock, async { true }).await;
+        assert_eq!(health.outages(clock.instant()).len(), 1);
+        // It is no reason to restart the operator.
         assert!(health.problems(clock.instant()).is_empty());
+        ask(&health.api, &clock, async { true }).await;
+        assert!(health.outages(clock.instant()).is_empty());
         let stuck = ask(&health.front, &clock, std::future::pending());
         assert!(tokio::time::timeout(Duration::from_secs(10), stuck).await.is_err());
-        assert!(health.problems(clock.instant())[0].contains("stuck"));
+        assert!(health.problems(clock.instant())[0].contains("stuck") && health.outages(clock.instant()).is_empty());
     }
 
     #[test]

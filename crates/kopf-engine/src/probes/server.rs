@@ -15,14 +15,17 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::Clock;
 use crate::metrics::CONTENT_TYPE;
+use crate::seats::{Seat, Seats};
 
-/// Connections at the same time; others wait in the backlog of the system.
+/// Connections at the same time. When there are more, those that have sent no request yet are closed.
 const CONNECTIONS: usize = 32;
+
+/// The time for the head of the request. Probes are asked from the same machine, or from the same network.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The time for a whole connection.
 const LONGEST_CONNECTION: Duration = Duration::from_secs(30);
@@ -122,19 +125,20 @@ where
     let listener = TcpListener::bind((endpoint.host.as_str(), endpoint.port)).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     tasks.spawn(async move {
-        let seats = Arc::new(Semaphore::new(CONNECTIONS));
+        let seats = Seats::new(CONNECTIONS, clock.clone());
         let mut connections = JoinSet::new();
         loop {
-            // The semaphore is never closed, so that an error cannot happen; it would only unbound us.
-            let seat = Arc::clone(&seats).acquire_owned().await.ok();
             while connections.try_join_next().is_some() {}
             match listener.accept().await {
                 Ok((stream, _)) => {
+                    let seat = Arc::new(seats.take().await);
                     let (answer, clock) = (answer.clone(), clock.clone());
                     connections.spawn(async move {
-                        let _seat = seat;
                         // Whoever is too slow, or leaves, has no answer.
-                        let _ = clock.timeout(LONGEST_CONNECTION, converse(stream, answer)).await;
+                        tokio::select! {
+                            _ = clock.timeout(LONGEST_CONNECTION, converse(stream, answer, Arc::clone(&seat))) => {}
+                            () = seat.dismissed(HEAD_TIMEOUT, HEAD_TIMEOUT) => {}
+                        }
                     });
                 }
                 Err(_) => clock.sleep(PAUSE_AFTER_ERRORS).await,
@@ -144,14 +148,16 @@ where
     Ok(address)
 }
 
-async fn converse<F, Fut>(stream: TcpStream, answer: F)
+async fn converse<F, Fut>(stream: TcpStream, answer: F, seat: Arc<Seat>)
 where
     F: Fn(String) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Answer> + Send,
 {
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = answer.clone();
+        let (answer, mut seated) = (answer.clone(), seat.request());
+        seated.received();
         async move {
+            let _seated = seated;
             let page = match request.method() {
                 &Method::GET | &Method::HEAD => answer(request.uri().path().to_owned()).await,
                 _ => Answer::json(405, &serde_json::json!({"error": "only GET is allowed"})),
@@ -193,6 +199,26 @@ mod tests {
         let mut text = String::new();
         stream.read_to_string(&mut text).await.unwrap();
         text
+    }
+
+    /// More than there are seats, and the kubelet still gets its answer; later, the silent ones are closed.
+    #[tokio::test(start_paused = true)]
+    async fn silent_connections_keep_nobody_out() {
+        let mut tasks = JoinSet::new();
+        let endpoint = Endpoint { host: "127.0.0.1".into(), port: 0, path: "/".into() };
+        let answer = |_: String| async move { Answer::json(200, &json!({})) };
+        let address = serve(&endpoint, Clock::system(), answer, &mut tasks).await.unwrap();
+        let mut silent = Vec::new();
+        for _ in 0..2 * CONNECTIONS {
+            silent.push(TcpStream::connect(address).await.unwrap());
+        }
+        let began = tokio::time::Instant::now();
+        assert!(ask(address, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.starts_with("HTTP/1.1 200 OK"));
+        assert!(began.elapsed() < HEAD_TIMEOUT, "{:?}", began.elapsed());
+        for mut stream in silent {
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        }
+        assert!(began.elapsed() < HEAD_TIMEOUT * 2, "{:?}", began.elapsed());
     }
 
     #[tokio::test]

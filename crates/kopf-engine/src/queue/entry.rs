@@ -43,6 +43,8 @@ pub(super) struct Pending {
     pub token: Option<Token>,
     /// It turned out to be not there any more while a worker had it.
     pub vanished: bool,
+    /// The server has gone back in its history while a worker had it.
+    pub rewound: bool,
     /// A daemon or a timer of it has ended, so that its newest body is to be looked at again.
     pub nudged: bool,
 }
@@ -51,13 +53,22 @@ static NOTHING: Pending = Pending::new();
 
 impl Pending {
     const fn new() -> Self {
-        Self { news: VecDeque::new(), held: None, timer: None, memo: None, token: None, vanished: false, nudged: false }
+        Self {
+            news: VecDeque::new(),
+            held: None,
+            timer: None,
+            memo: None,
+            token: None,
+            vanished: false,
+            rewound: false,
+            nudged: false,
+        }
     }
 
     fn is_nothing(&self) -> bool {
-        let Self { news, held, timer, memo, token, vanished, nudged } = self;
+        let Self { news, held, timer, memo, token, vanished, rewound, nudged } = self;
         let is_held = held.is_some() || timer.is_some() || memo.is_some() || token.is_some();
-        news.is_empty() && !is_held && !vanished && !nudged
+        news.is_empty() && !is_held && !vanished && !rewound && !nudged
     }
 }
 
@@ -131,7 +142,8 @@ impl Entry {
 
     /// The body that something is pending with; or the newest one, if it is to be looked at again.
     pub fn take_held(&mut self) -> Option<Body> {
-        let nudged = std::mem::take(&mut self.nudged);
+        let is_ghost = self.memory.as_ref().is_some_and(|memory| memory.is_ghost);
+        let nudged = std::mem::take(&mut self.nudged) && !(is_ghost && self.held.is_some());
         let newest = || self.memory.as_ref()?.background.as_ref()?.newest();
         let newest = if nudged { newest() } else { None };
         let held = self.held.take();

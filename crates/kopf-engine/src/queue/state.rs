@@ -16,6 +16,9 @@ use crate::memory::ObjectMemory;
 use crate::react::{ServedKind, Turn};
 use crate::{Level, Log};
 
+/// Live changes that go before a listed object which is there already.
+const OVERTAKINGS_AT_MOST: usize = 8;
+
 #[derive(Default)]
 pub(super) struct State {
     pub phase: QueuePhase,
@@ -30,6 +33,10 @@ pub(super) struct State {
     pub gated: VecDeque<Ready>,
     /// The workers, with and without seats.
     pub running: usize,
+    /// The workers with seats.
+    pub seated: usize,
+    /// How many live changes went before listed objects since the last listed one.
+    pub overtakings: usize,
     /// Beyond those that start at once.
     pub more: usize,
     /// Somebody waits for the API to have time for more of them.
@@ -65,9 +72,15 @@ pub(super) struct Ready {
 }
 
 impl State {
-    /// Who comes next: live changes first.
+    /// Who comes next: live changes first, but listed objects have their share even if live changes never end.
     pub fn next_ready(&mut self) -> Option<Ready> {
-        self.live.pop_front().or_else(|| self.listed.pop_front().map(|(ready, _)| ready))
+        let is_listed_next = self.live.is_empty() || self.overtakings >= OVERTAKINGS_AT_MOST;
+        if let Some((ready, _)) = is_listed_next.then(|| self.listed.pop_front()).flatten() {
+            self.overtakings = 0;
+            return Some(ready);
+        }
+        self.overtakings += usize::from(!self.listed.is_empty());
+        self.live.pop_front()
     }
 
     /// What a worker needs for the turn of an object; None if there is nothing to be done.
@@ -106,7 +119,11 @@ impl State {
                         break Turn { body, event: Some(event), outdated, only_index: false };
                     }
                     Err(error) => {
-                        log.emit(Level::Error, TARGET, format!("An object cannot be read, it is skipped: {error}"));
+                        let text = format!(
+                            "An object of {} (uid {}) cannot be read; it is skipped until it changes: {error}",
+                            objects.kind.resource, ready.uid
+                        );
+                        log.emit(Level::Error, TARGET, text);
                     }
                 },
             }

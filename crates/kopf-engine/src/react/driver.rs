@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use kopf_object::ObjectReference;
 use kopf_reaction::{
@@ -18,7 +19,7 @@ use crate::background::BackgroundOfObject;
 use crate::invoke::{
     Children, ChildrenReply, ChildrenRequest, CycleContext, FrontFailure, HandlerCall, StorageQuestion,
 };
-use crate::queue::Seat;
+use crate::queue::{LONG_CALL, Seat};
 
 /// The cycle being driven: asks are answered, until it concludes.
 pub(super) struct Driver<'a> {
@@ -33,6 +34,8 @@ pub(super) struct Driver<'a> {
     /// The body is the newest one.
     pub(super) consistent: bool,
     pub(super) seat: &'a mut Seat,
+    /// The change handlers that were called.
+    pub(super) called: Vec<Arc<str>>,
     /// The user's patch, as of the last call.
     pub(super) wanted: Option<Value>,
     pub(super) transformations: bool,
@@ -113,28 +116,39 @@ impl Driver<'_> {
             Some(gate) => self.seat.pass(gate).await,
             None => None,
         };
+        if request.handler.kind == HandlerKind::Changing {
+            self.called.push(Arc::clone(&request.handler.id));
+        }
         let (way_back, mut children) = Children::channel();
         let count = self.reactor.metrics.begin(&request.handler, request.retry, &self.reactor.clock);
+        let handler = Arc::clone(&request.handler);
         let mut calling = self.reactor.front.call(self.handler_call(request, way_back));
         let mut subrefs = BTreeSet::new();
         let reply = loop {
             tokio::select! {
                 biased;
-                Some(request) = children.recv() => {
+                Some(request) = children.next() => {
                     let ChildrenRequest { handlers, lifecycle, reply } = request;
                     let Some(round) = self.cycle.sub_round(handlers, lifecycle) else { continue };
+                    self.seat.retake().await;
                     let (answer, ids) = self.run_children(round).await?;
                     subrefs.extend(ids);
                     // The handler may be gone already, e.g. cancelled: then nobody waits for it.
                     let _ = reply.send(answer);
                 }
                 reply = &mut calling => break reply,
+                // What waits must not hold what others need.
+                () = self.reactor.clock.sleep(LONG_CALL), if self.seat.is_leavable() => {
+                    self.seat.leave(self.context.body.raw().len());
+                }
             }
         };
         drop(permit);
+        self.seat.retake().await;
         count.finish(&reply, &self.reactor.clock);
         if reply.result == Err(CallError::Abandoned) {
-            return Err(FrontFailure::new("the call of a handler was given up"));
+            let message = format!("{} was given up without an answer", handler.title());
+            return Err(FrontFailure { message, error: reply.error });
         }
         self.wanted = reply.patch;
         self.transformations = reply.transformations;

@@ -99,6 +99,24 @@ pub(super) fn resource_version(object: &[u8]) -> Option<String> {
     serde_json::from_slice::<Object>(object).ok().map(|object| object.metadata.resource_version)
 }
 
+/// Whether a bookmark says that all initial events of a watch were sent before it. Other bookmarks may come earlier.
+pub(super) fn ends_initial_events(bookmark: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Object {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    struct Metadata {
+        annotations: Annotations,
+    }
+    #[derive(Deserialize)]
+    struct Annotations {
+        #[serde(rename = "k8s.io/initial-events-end")]
+        end: String,
+    }
+    serde_json::from_slice::<Object>(bookmark).is_ok_and(|object| object.metadata.annotations.end == "true")
+}
+
 /// One page of a list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Page {

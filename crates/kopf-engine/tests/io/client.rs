@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use kopf_engine::{Api, ApiError, NetworkingSettings, PatchKind, Vault};
+use kopf_engine::{Api, ApiError, Level, NetworkingSettings, PatchKind, Vault};
 use serde_json::{Value, json};
 
 use crate::fake::{Answer, Fake, status};
@@ -30,18 +30,56 @@ async fn patch(api: &Api) -> Result<Bytes, ApiError> {
 
 #[tokio::test(start_paused = true)]
 async fn reads_are_repeated_with_the_backoffs() {
-    let fake = script(vec![|| status(500), || Answer::Broken, || Answer::Silence, || status(429), ok]);
+    let fake = script(vec![|| status(500), || Answer::Broken, || status(429), ok]);
     let api = fake.api();
     let start = fake.clock.instant();
     let answer: Value = api.get_json("/x").await.unwrap();
     assert_eq!(answer, json!({"fine": true}));
-    // The backoffs, and the time-out of the silent one.
-    assert_eq!(start.elapsed().as_secs(), 1 + 1 + 300 + 2 + 3);
-    assert_eq!(fake.requests().len(), 5);
+    assert_eq!(start.elapsed().as_secs(), 1 + 1 + 2);
+    assert_eq!(fake.requests().len(), 4);
     let warnings = fake.warnings();
     assert_eq!(warnings[0], "Request attempt #1/9 failed; will retry: GET /x: 500 code 500");
     let counts = api.counters().snapshot();
-    assert_eq!(counts, [("get", "2xx", 1), ("get", "429", 1), ("get", "5xx", 1), ("get", "error", 2)]);
+    assert_eq!(counts, [("get", "2xx", 1), ("get", "429", 1), ("get", "5xx", 1), ("get", "error", 1)]);
+}
+
+/// A silence is most probably that of a dead connection; but a server that is just slow gets the whole time at last.
+#[tokio::test(start_paused = true)]
+async fn silence_is_taken_for_a_dead_connection_first() {
+    let fake = script(vec![|| Answer::Silence, || Answer::Late(Duration::from_secs(200), json!({"fine": true}))]);
+    let api = fake.api();
+    let start = fake.clock.instant();
+    // It is tried once, as the first page of a list; that there was no connection does not count.
+    assert_eq!(api.get_as("/x", "application/json", Some(&[])).await.unwrap(), r#"{"fine":true}"#);
+    assert_eq!(start.elapsed().as_secs(), 65 + 200);
+    let text = "Request attempt #1/1 failed; will retry on a new connection: GET /x: no answer in 65 seconds";
+    assert_eq!(fake.warnings(), [text]);
+
+    let fake = script(vec![|| Answer::Silence]);
+    let start = fake.clock.instant();
+    assert!(matches!(fake.api().get_as("/x", "application/json", Some(&[])).await, Err(ApiError::Timeout { .. })));
+    assert_eq!(start.elapsed().as_secs(), 65 + 300);
+}
+
+/// The setting, and how long a silent patch and a silent watch are waited for.
+#[tokio::test(start_paused = true)]
+async fn silent_answers_are_waited_for_as_long_as_servers_live() {
+    for (request_timeout, patching, watching) in
+        [(None, 65, 30), (Some(300.0), 65, 30), (Some(400.0), 400, 30), (Some(7.0), 7, 7)]
+    {
+        let fake = script(vec![|| Answer::Silence]);
+        let api = fake.api_with(&NetworkingSettings { request_timeout, ..NetworkingSettings::default() });
+        let start = fake.clock.instant();
+        let error = patch(&api).await.unwrap_err();
+        assert!(matches!(error, ApiError::Unclear { .. }), "{error}");
+        assert_eq!(start.elapsed().as_secs(), patching, "{request_timeout:?}");
+        let start = fake.clock.instant();
+        assert!(matches!(api.watch_stream("/x?watch=true", None).await, Err(ApiError::Timeout { .. })));
+        assert_eq!(start.elapsed().as_secs(), watching, "{request_timeout:?}");
+        let start = fake.clock.instant();
+        assert!(api.watch_stream("/x?watch=true", Some(Duration::from_secs(50))).await.is_err());
+        assert_eq!(start.elapsed().as_secs(), 50, "{request_timeout:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,7 +175,51 @@ async fn refused_credentials_are_replaced_and_the_request_is_repeated() {
     assert!(vault.current().is_none() && !request.is_finished());
     vault.populate(vec![(0, accepting.client.clone())]);
     assert_eq!(request.await.unwrap().unwrap(), r#"{"fine":true}"#);
-    assert_eq!((refusing.requests().len(), accepting.requests().len()), (1, 1));
+    // Before the credentials are dropped, the core API is asked about them.
+    let refused: Vec<String> = refusing.requests().iter().map(|seen| seen.path.clone()).collect();
+    assert_eq!(refused, ["/x", "/apis/authentication.k8s.io/v1/selfsubjectreviews"]);
+    assert_eq!(accepting.requests().len(), 1);
+}
+
+/// What the core API says to the credentials after a path has refused them, and whether they are kept.
+#[tokio::test(start_paused = true)]
+async fn a_path_that_refuses_accepted_credentials_fails_alone() {
+    let anonymous = || Answer::Json(403, json!({"kind": "Status", "message": "User \"system:anonymous\" cannot"}));
+    type Reply = fn() -> Answer;
+    let cases: [(&str, Reply, Reply, bool); 8] = [
+        ("accepted", || status(201), || status(500), true),
+        ("known, but without permissions", || status(403), || status(500), true),
+        ("nobody", anonymous, || status(500), false),
+        ("refused", || status(401), || status(500), false),
+        ("accepted by an old server", || status(404), || status(201), true),
+        ("refused by an old server", || status(404), || status(401), false),
+        ("unknown", || status(404), || status(404), false),
+        ("silent", || Answer::Silence, || status(201), false),
+    ];
+    for (what, review, access_review, kept) in cases {
+        let fake = Fake::new(move |seen| match seen.path.as_str() {
+            "/apis/authentication.k8s.io/v1/selfsubjectreviews" => review(),
+            "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews" => access_review(),
+            "/bad" => status(401),
+            _ => ok(),
+        });
+        let vault = Vault::new(fake.clock.clone(), fake.log.clone(), None);
+        vault.populate(vec![(0, fake.client.clone())]);
+        let api = Api::new(vault.clone(), &NetworkingSettings::default(), fake.clock.clone(), fake.log.clone());
+        let asked = api.clone();
+        let refused = tokio::spawn(async move { asked.get_as("/bad?limit=1", "application/json", Some(&[1.0])).await });
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(vault.current().is_some(), kept, "{what}");
+        assert_eq!(refused.is_finished(), kept, "{what}");
+        let warnings: Vec<String> =
+            fake.logged(Level::Warning).into_iter().filter(|text| text.contains("/bad was refused")).collect();
+        assert_eq!(warnings.len(), usize::from(kept), "{what}: {:?}", fake.warnings());
+        if kept {
+            let error = refused.await.unwrap().unwrap_err();
+            assert!(matches!(error, ApiError::Unauthorized(_)), "{what}: {error}");
+            assert!(api.get("/good").await.is_ok(), "{what}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

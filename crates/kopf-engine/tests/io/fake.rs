@@ -51,6 +51,8 @@ pub enum Answer {
     Later(u16, &'static str),
     /// 200, and then step by step.
     Stream(Vec<Step>),
+    /// 200 and a JSON body, after a pause.
+    Late(Duration, Value),
     /// Nothing ever comes.
     Silence,
     /// The connection breaks instead of an answer.
@@ -173,6 +175,10 @@ async fn to_response(answer: Answer) -> Result<Response<FakeBody>, FakeError> {
             Ok(Response::builder().status(code).header("Retry-After", seconds).body(full(body))?)
         }
         Answer::Stream(steps) => Ok(Response::new(to_body(steps))),
+        Answer::Late(pause, body) => {
+            tokio::time::sleep(pause).await;
+            Ok(Response::new(full(body.to_string())))
+        }
         Answer::Silence => pending().await,
         Answer::Broken => Err("the connection was reset".into()),
     }

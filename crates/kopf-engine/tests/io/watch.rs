@@ -78,6 +78,7 @@ impl Running {
             let item = tokio::time::timeout(Duration::from_secs(100_000), self.items.recv()).await;
             texts.push(match item.expect("an item in time").expect("a running stream") {
                 StreamItem::ListStarted => "list".to_owned(),
+                StreamItem::Rewound => "rewound".to_owned(),
                 StreamItem::ListDone => "done".to_owned(),
                 StreamItem::Forbidden { listing } => format!("forbidden listing={listing}"),
                 StreamItem::Event { kind, raw } => {
@@ -114,6 +115,12 @@ fn line(kind: &str, name: &str, version: &str) -> Step {
     Step::Line(json!({"type": kind, "object": object(name, version)}))
 }
 
+/// The end of the initial events of a watch.
+fn last_bookmark(version: &str) -> Step {
+    let metadata = json!({"resourceVersion": version, "annotations": {"k8s.io/initial-events-end": "true"}});
+    Step::Line(json!({"type": "BOOKMARK", "object": {"metadata": metadata}}))
+}
+
 fn bookmark(version: &str) -> Step {
     Step::Line(json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": version}}}))
 }
@@ -140,9 +147,11 @@ async fn pages_are_listed_and_then_watched_across_reconnects() {
     let mut watches = 0;
     let mut running = run(move |seen| {
         if !seen.is_watch() {
-            return match seen.parameter("continue") {
-                None => page("10", "t/k", &["a", "b"]),
-                Some(_) => page("10", "", &["c"]),
+            return match (seen.parameter("limit"), seen.parameter("continue")) {
+                // After the break: is it the same server still?
+                (Some("1"), _) => page("20", "t/k", &["a"]),
+                (_, None) => page("10", "t/k", &["a", "b"]),
+                (_, Some(_)) => page("10", "", &["c"]),
             };
         }
         watches += 1;
@@ -376,20 +385,31 @@ async fn initial_streaming_lists_by_the_watch() {
         match watches {
             // It breaks off before the end of the initial events: all of them come again.
             1 => Answer::Stream(vec![line("ADDED", "a", "5"), Step::End]),
-            2 => Answer::Stream(vec![line("ADDED", "a", "5"), bookmark("9"), line("ADDED", "b", "10"), Step::End]),
+            // A bookmark in the middle does not end them: what comes after it is still a part of the list.
+            2 => Answer::Stream(vec![line("ADDED", "a", "5"), bookmark("7"), Step::End]),
+            3 => Answer::Stream(vec![
+                line("ADDED", "a", "5"),
+                bookmark("7"),
+                line("ADDED", "c", "8"),
+                last_bookmark("9"),
+                line("ADDED", "b", "10"),
+                Step::End,
+            ]),
             _ => Answer::Stream(vec![line("MODIFIED", "b", "11")]),
         }
     });
     let settings = WatchingSettings { initial_streaming: true, ..WatchingSettings::default() };
     let mut running = start(settings, OnForbidden::Warn, fake);
-    let expected = ["list", "=a@5", "list", "=a@5", "done", "+b@10", "~b@11"];
-    assert_eq!(running.next(7).await, expected);
+    let expected = ["list", "=a@5", "list", "=a@5", "list", "=a@5", "=c@8", "done", "+b@10", "~b@11"];
+    assert_eq!(running.next(10).await, expected);
     let watches = running.watches();
-    assert_eq!(watches[1].parameter("sendInitialEvents"), Some("true"));
-    assert_eq!(watches[1].parameter("resourceVersionMatch"), Some("NotOlderThan"));
-    assert_eq!(watches[1].parameter("resourceVersion"), None);
-    assert_eq!(watches[2].parameter("sendInitialEvents"), None);
-    assert_eq!(watches[2].parameter("resourceVersion"), Some("10"));
+    for watch in &watches[..3] {
+        assert_eq!(watch.parameter("sendInitialEvents"), Some("true"));
+        assert_eq!(watch.parameter("resourceVersionMatch"), Some("NotOlderThan"));
+        assert_eq!(watch.parameter("resourceVersion"), None);
+    }
+    assert_eq!(watches[3].parameter("sendInitialEvents"), None);
+    assert_eq!(watches[3].parameter("resourceVersion"), Some("10"));
 }
 
 #[tokio::test(start_paused = true)]

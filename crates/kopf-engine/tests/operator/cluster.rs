@@ -29,6 +29,7 @@ use store::{Line, Store};
 pub const DEFINITIONS: &str = "customresourcedefinitions";
 pub const NAMESPACES: &str = "namespaces";
 pub const THINGS: &str = "things";
+pub const PEERINGS: &str = "clusterkopfpeerings";
 
 /// The namespace of objects where a test does not care.
 pub const NAMESPACE: &str = "ns";

@@ -76,8 +76,30 @@ async fn an_unclear_removal_of_the_finalizer_calls_nobody_again() {
         running.cluster.delete("a");
         running.wait("the deletion", |running| running.cluster.get("a").is_none()).await;
         running.expect_calls(&["create_fn(a)", "delete_fn(a)"]).await;
-        assert_eq!(running.script.logged(Level::Warning), Vec::<String>::new());
+        let logged = running.script.logged(Level::Warning);
+        assert!(
+            logged.iter().all(|text| text.starts_with("Request attempt #1/9 failed; will retry: PATCH /apis/g.io/v1/")),
+            "{logged:?}"
+        );
     }
+}
+
+/// An API that fails for long: nobody waits in front of a silent log.
+#[tokio::test(start_paused = true)]
+async fn each_try_of_a_patch_is_logged_with_its_object() {
+    let running = start(simple(), |cluster| {
+        (0..9).for_each(|_| cluster.fault("merge a", Fault::Refused(500, "oops")));
+        cluster.create("a", json!({"field": 1}));
+    });
+    running.wait("the last try", |running| running.script.logged(Level::Error).len() >= 9).await;
+    let logged = running.script.logged(Level::Error);
+    let path = "PATCH /apis/g.io/v1/namespaces/ns/things/a: 500 oops";
+    for (index, text) in logged[..8].iter().enumerate() {
+        assert_eq!(*text, format!("Request attempt #{}/9 failed; will retry: {path}", index + 1));
+    }
+    assert_eq!(logged[8], format!("Request attempt #9/9 failed; escalating: {path}"));
+    running.wait_for_handling("a").await;
+    running.finish().await.unwrap();
 }
 
 /// What the handler wants, which request is refused, and what is left of it all.
@@ -85,10 +107,9 @@ async fn an_unclear_removal_of_the_finalizer_calls_nobody_again() {
 async fn what_the_api_refuses_is_told_once_and_the_rest_is_kept() {
     type Case = (&'static str, fn() -> Reply, &'static [(&'static str, u16)], Value, Value);
     let wishes = || patch(json!({"metadata": {"labels": {"l": "1"}}, "status": {"s": 1}}));
-    let cases: [Case; 5] = [
+    let cases: [Case; 4] = [
         ("the result", || result(json!("x")), &[("merge a/status", 422)], json!(null), json!(null)),
         ("the status", wishes, &[("merge a/status", 422)], json!({"l": "1"}), json!(null)),
-        ("no permission", wishes, &[("merge a/status", 403)], json!({"l": "1"}), json!(null)),
         ("the labels", wishes, &[("merge a", 422)], json!(null), json!({"s": 1})),
         ("too large", wishes, &[("merge a", 413)], json!(null), json!({"s": 1})),
     ];
@@ -106,7 +127,8 @@ async fn what_the_api_refuses_is_told_once_and_the_rest_is_kept() {
         assert_eq!(running.cluster.field("a", "/status"), status, "{what}\n{}", running.story());
         let errors = running.script.logged(Level::Error);
         assert_eq!(errors.len(), 1, "{what}: {errors:#?}");
-        assert!(errors[0].starts_with("[a] Patching was refused, its content is lost: PATCH /apis/g.io"), "{errors:?}");
+        let text = "[a] The API has rejected a patch; what the handlers wanted there is lost: PATCH /apis/g.io";
+        assert!(errors[0].starts_with(text), "{errors:?}");
         assert!(errors[0].contains("not so"), "{errors:?}");
         running.finish().await.unwrap();
     }
@@ -143,23 +165,61 @@ async fn a_status_that_is_no_subresource_any_more_is_told_and_the_object_goes_on
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_permission_to_patch_the_object_is_throttled_and_handled_later() {
-    let running = start(simple(), |cluster| {
+async fn without_the_permission_to_patch_the_object_is_throttled_and_patched_later() {
+    for request in ["merge a", "merge a/status"] {
+        let running = start(simple().on("create_fn", |_| result(json!("x"))), |cluster| {
+            for _ in 0..3 {
+                cluster.fault(request, Fault::Refused(403, "forbidden"));
+            }
+            cluster.create("a", json!({"field": 1}));
+        });
+        running.wait_for_handling("a").await;
+        running.expect_calls(&["create_fn(a)"]).await;
+        assert_eq!(running.cluster.field("a", "/status/create_fn"), "x", "{request}");
+        let errors: Vec<_> = running.script.logged(Level::Error);
+        let delays: Vec<_> = errors.iter().map(|text| text.split(" due").next().unwrap()).collect();
+        assert_eq!(
+            delays,
+            ["[a] Throttling for 1 seconds", "[a] Throttling for 1 seconds", "[a] Throttling for 2 seconds"]
+        );
+        let over = "[a] Throttling is over. Switching back to normal operations.".to_owned();
+        assert!(running.script.logged(Level::Info).contains(&over));
+        running.finish().await.unwrap();
+    }
+}
+
+/// The patch that waits is of what was handled; what has changed meanwhile is the next update.
+#[tokio::test(start_paused = true)]
+async fn a_change_during_a_throttling_is_handled_after_the_patch_that_waits() {
+    let handlers = [json!({"id": "create_fn", "reason": "create"}), json!({"id": "update_fn", "reason": "update"})];
+    let running = start(Script::new(&handlers).on("create_fn", |_| result(json!("x"))), |cluster| {
         for _ in 0..3 {
-            cluster.fault("merge a", Fault::Refused(403, "forbidden"));
+            cluster.fault("merge a/status", Fault::Refused(403, "forbidden"));
         }
         cluster.create("a", json!({"field": 1}));
     });
+    running.wait_for_calls(1).await;
+    running.cluster.update("a", json!({"spec": {"field": 2}}));
+    running.expect_calls(&["create_fn(a)", "update_fn(a)"]).await;
     running.wait_for_handling("a").await;
-    running.expect_calls(&["create_fn(a)"; 4]).await;
-    let errors: Vec<_> = running.script.logged(Level::Error);
-    let delays: Vec<_> = errors.iter().map(|text| text.split(" due").next().unwrap()).collect();
-    assert_eq!(
-        delays,
-        ["[a] Throttling for 1 seconds", "[a] Throttling for 1 seconds", "[a] Throttling for 2 seconds"]
-    );
-    let over = "[a] Throttling is over. Switching back to normal operations.".to_owned();
-    assert!(running.script.logged(Level::Info).contains(&over));
+    assert_eq!(running.cluster.field("a", "/status/create_fn"), "x");
+}
+
+/// A result that cannot be stored must not keep an object from being deleted.
+#[tokio::test(start_paused = true)]
+async fn without_the_permission_to_patch_the_status_objects_are_released_nevertheless() {
+    let script = Script::new(&[json!({"id": "delete_fn", "reason": "delete", "requires_finalizer": true})])
+        .on("delete_fn", |_| result(json!("x")));
+    let running = start(script, |cluster| {
+        for _ in 0..100 {
+            cluster.fault("merge a/status", Fault::Refused(403, "forbidden"));
+        }
+        cluster.create("a", json!({"field": 1}));
+    });
+    running.wait("the finalizer", |running| !running.cluster.field("a", "/metadata/finalizers").is_null()).await;
+    running.cluster.delete("a");
+    running.wait("the deletion", |running| running.cluster.get("a").is_none()).await;
+    running.expect_calls(&["delete_fn(a)"]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -276,4 +336,47 @@ async fn an_object_that_changes_all_the_time_does_not_spin() {
     let text =
         "[a] Throttling for 1 seconds due to an unexpected error: the object changes faster than it can be patched";
     assert_eq!(errors, [text]);
+}
+
+/// The record that a change was handled is never there without what its handlers wanted: whatever fails, and whenever
+/// the operator dies, either all of it is written, or the handler is called again.
+#[tokio::test(start_paused = true)]
+async fn transformations_are_not_lost() {
+    let script = || {
+        let mut script =
+            simple().on("create_fn", |_| Reply { transformations: true, ..patch(json!({"status": {"s": 1}})) });
+        script.transform = Box::new(|mut body| {
+            body["spec"]["field"] = json!("transformed");
+            body["status"]["t"] = json!(1);
+            body
+        });
+        script
+    };
+    // The requests that a crash can come before: all of them.
+    let requests = ["merge a/status", "json a/status", "json a"];
+    for request in requests {
+        let running = start(script(), |cluster| {
+            cluster.fault(request, Fault::Silence);
+            cluster.create("a", json!({"field": 1}));
+        });
+        running.wait_for_request(request, 1).await;
+        running.abort();
+        assert!(!running.cluster.is_handled("a"), "before {request}\n{}", running.story());
+        let stored = running.cluster.field("a", "/metadata/annotations/kopf.zalando.org~1last-handled-configuration");
+        assert_eq!(stored, json!(null), "before {request}");
+    }
+    // An outage between the requests: the same patch is sent later, and nobody is called again.
+    for request in requests {
+        let running = start(script(), |cluster| {
+            for _ in 0..30 {
+                cluster.fault(request, Fault::Refused(500, "oops"));
+            }
+            cluster.create("a", json!({"field": 1}));
+        });
+        running.wait_for_handling("a").await;
+        assert_eq!(running.script.calls(), ["create_fn(a)"], "{request}\n{}", running.story());
+        assert_eq!(running.cluster.field("a", "/spec/field"), "transformed", "{request}");
+        assert_eq!(running.cluster.field("a", "/status"), json!({"s": 1, "t": 1}), "{request}");
+        running.finish().await.unwrap();
+    }
 }

@@ -1,11 +1,15 @@
 //! Objects are created, changed and deleted, and nothing goes wrong: which calls, and which requests.
 
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+
 use kopf_engine::Level;
 use kopf_reaction::CallError;
 use serde_json::{Value, json};
 
+use crate::cluster::{Fault, THINGS};
 use crate::running::start;
-use crate::script::{Reply, Script, done, patch, permanent, result, temporary};
+use crate::script::{Hold, Reply, Script, done, patch, permanent, result, temporary};
 
 const FINALIZER: &str = "kopf.zalando.org/KopfFinalizerMarker";
 const LAST_HANDLED: &str = "kopf.zalando.org/last-handled-configuration";
@@ -233,9 +237,77 @@ async fn patches_and_transformations_of_handlers_are_applied() {
     running.wait("the transformation", |running| !running.cluster.field("a", "/status/items").is_null()).await;
     running.pass(5).await;
     let labels: Vec<_> = running.cluster.patches("a").into_iter().map(|(label, _)| label).collect();
-    assert_eq!(labels[..4], ["merge a/status", "merge a", "json a", "json a/status"], "{}", running.story());
+    assert_eq!(labels[..4], ["merge a/status", "merge a", "json a/status", "json a"], "{}", running.story());
     let object = running.cluster.get("a").unwrap();
     assert_eq!(object["spec"], json!({"field": 1, "items": [1, 2]}));
     assert_eq!(object["status"], json!({"s": 1, "items": [3]}));
     assert_eq!(object["metadata"]["labels"], json!({"l": "1"}));
+}
+
+/// kube-apiserver deletes an object at once, if it has read it before the finalizer was added: the watch shows it with our
+/// finalizer, and without a time of its deletion.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_overtakes_the_finalizer_is_handled_in_memory() {
+    let failures = AtomicUsize::new(2);
+    let script =
+        basic().on("delete_fn", move |_| match failures.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)) {
+            Ok(_) => temporary(30.0),
+            Err(_) => result(json!("undone")),
+        });
+    let running = start(script, |_| {});
+    running.cluster.create("a", json!({"field": 1}));
+    running.wait_for_handling("a").await;
+    running.cluster.change(|store| store.remove(THINGS, "ns", "a"));
+    // A listing meanwhile does not make it forgotten.
+    running.wait_for_calls(2).await;
+    running.cluster.fault("watch things", Fault::Refused(410, "expired"));
+    running.cluster.change(|store| store.end_watches(THINGS));
+    running.expect_calls(&["create_fn(a)", "delete_fn(a)", "delete_fn(a)#1", "delete_fn(a)#2"]).await;
+    let patches = running.cluster.patches("a").len();
+    running.pass(1000).await;
+    assert_eq!(running.script.calls().len(), 4, "{}", running.story());
+    assert_eq!(running.cluster.patches("a").len(), patches, "there is nothing to be patched");
+    let told = "[a] The object was deleted at the moment when the finalizer was added";
+    let warnings = running.script.logged(Level::Warning);
+    assert_eq!(warnings.iter().filter(|text| text.starts_with(told)).count(), 1, "{warnings:?}");
+    running.finish().await.unwrap();
+}
+
+/// The same while the creation is still being handled, or before it was begun.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_amid_the_creation_is_handled_only_if_the_creation_was_begun() {
+    for is_begun in [true, false] {
+        let hold = Hold::new();
+        let script = basic().held("create_fn", &hold);
+        let running = start(script, |cluster| {
+            if !is_begun {
+                let fault = Fault::after(|store| store.remove(THINGS, "ns", "a"));
+                cluster.fault("json a", fault);
+            }
+        });
+        running.cluster.create("a", json!({"field": 1}));
+        let mut expected = Vec::new();
+        if is_begun {
+            running.wait_for_calls(1).await;
+            running.cluster.change(|store| store.remove(THINGS, "ns", "a"));
+            hold.release(1);
+            expected = vec!["create_fn(a)", "delete_fn(a)"];
+        }
+        running.expect_calls(&expected).await;
+        running.finish().await.unwrap();
+    }
+}
+
+/// The change handlers go on with the answer to a patch; the event handlers see the same version when the watch brings it.
+#[tokio::test(start_paused = true)]
+async fn event_handlers_see_our_own_patches_by_the_watch() {
+    let script = Script::new(&[
+        json!({"id": "event_fn", "kind": "watching"}),
+        json!({"id": "create_fn", "reason": "create"}),
+        json!({"id": "update_fn", "reason": "update"}),
+    ]);
+    let script = script.on("create_fn", |_| patch(json!({"spec": {"field": 2}})));
+    let running = start(script, |_| {});
+    running.cluster.create("a", json!({"field": 1}));
+    running.expect_calls(&["event_fn(a)", "create_fn(a)", "update_fn(a)", "event_fn(a)", "event_fn(a)"]).await;
 }

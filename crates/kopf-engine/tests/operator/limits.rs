@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::Fault;
 use crate::running::{Running, start};
-use crate::script::{Hold, Script, done};
+use crate::script::{Hold, Script, done, patch};
 
 fn objects(running: &crate::cluster::Cluster, names: &[&str]) {
     for name in names {
@@ -51,7 +51,7 @@ async fn calls_at_the_same_time_are_limited() {
 async fn as_many_objects_are_handled_as_the_api_has_time_for() {
     let names: Vec<String> = (0..100).map(|number| format!("thing-{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    for (is_api_slow, expected) in [(false, 64), (true, 24)] {
+    for (is_api_slow, expected) in [(false, 100), (true, 24)] {
         let hold = Hold::new();
         let script = Script::new(&[json!({"id": "create_fn", "reason": "create"})]).held("create_fn", &hold);
         let running = start(script, |cluster| {
@@ -194,5 +194,87 @@ async fn handlers_that_wait_for_indexes_need_no_room() {
     running.wait_for_calls(6 + 6).await;
     let calls = running.script.calls();
     assert!(calls[..6].iter().all(|call| call.starts_with("index_fn")), "{calls:?}");
+    running.finish().await.unwrap();
+}
+
+/// Handlers that wait keep nobody from being handled: neither other objects nor the deletions among them.
+#[tokio::test(start_paused = true)]
+async fn waiting_handlers_stop_nobody_else() {
+    let hold = Hold::new();
+    let slow = json!({"slow": {"present": true}});
+    let script = Script::new(&[
+        json!({"id": "slow_fn", "reason": "create", "labels": slow}),
+        json!({"id": "quick_fn", "reason": "create", "labels": {"slow": {"absent": true}}}),
+        json!({"id": "event_fn", "kind": "watching", "labels": {"slow": {"absent": true}}}),
+    ]);
+    let running = start(script.held("slow_fn", &hold), |_| {});
+    for number in 0..2000 {
+        let name = format!("slow-{number}");
+        let object = json!({"metadata": {"name": name, "labels": {"slow": "yes"}}, "spec": {"field": 1}});
+        running.cluster.change(|store| store.create("things", "ns", object));
+    }
+    let began = tokio::time::Instant::now();
+    running.wait_for_calls(2000).await;
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert_eq!(most(&running, "slow_fn"), 2000);
+    running.cluster.create("quick", json!({"field": 1}));
+    running.wait_for_handling("quick").await;
+    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+    hold.release(2000);
+    running.wait_for_handling("slow-1999").await;
+    running.finish().await.unwrap();
+}
+
+/// The first listing is handled even if live changes never leave a worker idle.
+#[tokio::test(start_paused = true)]
+async fn listed_objects_do_not_starve() {
+    let script =
+        Script::new(&[json!({"id": "change_fn", "reason": "update"}), json!({"id": "create_fn", "reason": "create"})])
+            .with(|settings| settings.queueing.worker_limit = Some(1))
+            .on_async("change_fn", |_| {
+                Box::pin(async {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    done()
+                })
+            });
+    let running = start(script, |cluster| objects(cluster, &NAMES));
+    // Two objects change faster than one worker can handle them, from the beginning on.
+    let cluster = running.cluster.clone();
+    let changing = tokio::spawn(async move {
+        for number in 2.. {
+            cluster.update("a", json!({"spec": {"field": number}}));
+            cluster.update("b", json!({"spec": {"field": number}}));
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    });
+    for name in &NAMES[2..] {
+        running.wait_for_handling(name).await;
+    }
+    changing.abort();
+    running.finish().await.unwrap();
+}
+
+/// A handler that changes what it is called for is called again and again: slower and slower, and with a warning.
+#[tokio::test(start_paused = true)]
+async fn handlers_that_change_their_own_objects_are_braked() {
+    let script =
+        Script::new(&[json!({"id": "update_fn", "reason": "update"}), json!({"id": "create_fn", "reason": "create"})])
+            .on("update_fn", |call| {
+                let field = call.body.spec().get("field").and_then(Value::as_u64).unwrap_or_default();
+                patch(json!({"spec": {"field": field + 1}}))
+            });
+    let running = start(script, |cluster| objects(cluster, &["a"]));
+    running.wait_for_handling("a").await;
+    running.cluster.update("a", json!({"spec": {"field": 2}}));
+    running.pass(60).await;
+    let calls = running.script.calls().len();
+    assert!((12..20).contains(&calls), "{calls}");
+    let warnings = running.script.logged(kopf_engine::Level::Warning);
+    let text =
+        "[a] Handler 'update_fn' changes spec.field of its own object at each call, which calls it again: 10 times";
+    assert!(warnings[0].starts_with(text), "{warnings:?}");
+    // A change by somebody else is not delayed.
+    running.cluster.update("a", json!({"spec": {"other": 1}}));
+    running.wait("the update", |running| running.script.calls().len() > calls).await;
     running.finish().await.unwrap();
 }

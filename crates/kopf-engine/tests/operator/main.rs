@@ -13,10 +13,12 @@ mod wire;
 
 mod asks;
 mod background;
+mod failover;
 mod faults;
 mod handling;
 mod indexes;
 mod kinds;
 mod limits;
+mod peering;
 mod process;
 mod streams;

@@ -6,8 +6,8 @@ use kopf_engine::{Level, StorageContent};
 use kopf_reaction::{DiffBaseStorage, ProgressStorage};
 use serde_json::{Value, json};
 
-use crate::cluster::{Fault, THINGS};
-use crate::running::start;
+use crate::cluster::{Asked, Fault, THINGS};
+use crate::running::{Running, start};
 use crate::script::{Hold, Script, done, patch, temporary};
 
 fn changes() -> Script {
@@ -55,7 +55,8 @@ async fn streams_that_end_lose_nothing() {
         let mut later: Vec<_> = calls[3..].to_vec();
         later.sort();
         assert_eq!(later, ["create_fn(created)", "update_fn(changed)"], "{what}\n{}", running.story());
-        let lists = running.cluster.labels().iter().filter(|label| *label == "list things").count();
+        let is_list = |asked: &&Asked| asked.label == "list things" && asked.parameter("limit") != Some("1");
+        let lists = running.cluster.requests().iter().filter(is_list).count();
         assert_eq!(lists, if relisted { 2 } else { 1 }, "{what}");
         running.finish().await.unwrap();
     }
@@ -288,4 +289,55 @@ async fn kinds_that_are_named_in_full_are_listed_at_once() {
         assert_eq!(lists, expected, "{discovery_seconds} s\n{}", running.story());
         running.finish().await.unwrap();
     }
+}
+
+/// As after a restore of the server's storage from a backup: the versions begin again below those that were seen.
+#[tokio::test(start_paused = true)]
+async fn versions_that_go_back_are_believed() {
+    let running = start(changes(), |cluster| cluster.create("a", json!({"field": 1})));
+    running.wait_for_handling("a").await;
+    for field in 2..20 {
+        running.cluster.update("a", json!({"spec": {"field": field}}));
+    }
+    running.wait_for_handling("a").await;
+    let calls = running.script.calls().len();
+    // Connections break when servers are restarted; a watch from a version that is yet to come would be silent.
+    running.cluster.change(|store| {
+        store.break_watches(THINGS);
+        store.restore();
+    });
+    running.cluster.update("a", json!({"spec": {"field": 100}}));
+    running.wait_for_handling("a").await;
+    assert_eq!(running.script.calls().len(), calls + 1, "{}", running.story());
+    let warnings = running.script.logged(Level::Warning);
+    assert!(warnings.iter().any(|text| text.starts_with("The server has gone back in its history")), "{warnings:?}");
+    running.finish().await.unwrap();
+}
+
+/// The daemons of an object that rests after an error are stopped as soon as the object is gone.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_does_not_wait_for_the_end_of_a_throttling() {
+    let script = Script::new(&[
+        json!({"id": "create_fn", "reason": "create"}),
+        json!({"id": "daemon_fn", "kind": "daemon", "background": {}}),
+    ]);
+    let script = script.with(|settings| settings.queueing.error_delays = vec![600.0]).on_async("daemon_fn", |call| {
+        Box::pin(async move {
+            let mut stops = call.background.unwrap().stops;
+            let _ = stops.changed().await;
+            crate::script::done()
+        })
+    });
+    let running = start(script, |cluster| {
+        cluster.fault("merge a", Fault::Refused(403, "forbidden"));
+        cluster.create("a", json!({"field": 1}));
+    });
+    running.wait("the throttling", |running| !running.script.logged(Level::Error).is_empty()).await;
+    let under_way = |running: &Running| running.script.seen().under_way.get("daemon_fn").map_or(0, |(now, _)| *now);
+    assert_eq!(under_way(&running), 1);
+    running.cluster.change(|store| store.remove(THINGS, "ns", "a"));
+    let began = tokio::time::Instant::now();
+    running.wait("the end of the daemon", |running| under_way(running) == 0).await;
+    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
+    running.finish().await.unwrap();
 }

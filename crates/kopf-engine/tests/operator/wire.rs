@@ -1,12 +1,13 @@
-//! The cluster behind a real socket, for the one thing that cannot be tested without: logging in.
+//! The cluster behind a real socket, for what cannot be tested without: logging in, and connections that die in silence.
 //!
-//! It speaks as much of HTTP/1.1 as needed, and closes each connection after its answer.
+//! It speaks as much of HTTP/1.1 as needed. Connections are kept, but for those of watches.
 
 use std::sync::{Arc, Mutex};
 
 use http_body_util::BodyExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 use crate::cluster::{Asked, Cluster, Failure};
 
@@ -15,13 +16,23 @@ pub struct Wire {
     url: String,
     /// The only one that is accepted.
     token: Arc<Mutex<String>>,
+    /// Counts the failovers: the connections of before are silent after one.
+    failovers: watch::Sender<u32>,
+    /// How many connections there were.
+    connections: Arc<Mutex<usize>>,
 }
 
 impl Wire {
     pub async fn open() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        Self { listener: Arc::new(listener), url, token: Arc::default() }
+        Self {
+            listener: Arc::new(listener),
+            url,
+            token: Arc::default(),
+            failovers: watch::Sender::new(0),
+            connections: Arc::default(),
+        }
     }
 
     pub fn url(&self) -> String {
@@ -32,42 +43,67 @@ impl Wire {
         *self.token.lock().unwrap() = token.to_owned();
     }
 
+    /// All connections stay open, but nothing is ever read from or written to them any more. New ones work.
+    pub fn fail_over(&self) {
+        self.failovers.send_modify(|count| *count += 1);
+    }
+
+    pub fn connections(&self) -> usize {
+        *self.connections.lock().unwrap()
+    }
+
     /// Answers all requests from now on.
     pub fn serve(&self, cluster: &Cluster) {
         let (listener, token, cluster) = (Arc::clone(&self.listener), Arc::clone(&self.token), cluster.clone());
+        let (failovers, connections) = (self.failovers.clone(), Arc::clone(&self.connections));
         tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(converse(stream, Arc::clone(&token), cluster.clone()));
+            while let Ok((mut stream, _)) = listener.accept().await {
+                *connections.lock().unwrap() += 1;
+                let (token, cluster, mut failover) = (Arc::clone(&token), cluster.clone(), failovers.subscribe());
+                tokio::spawn(async move {
+                    tokio::select! {
+                        biased;
+                        // The stream is kept: nobody is told.
+                        _ = failover.changed() => std::future::pending().await,
+                        _ = converse(&mut stream, token, cluster) => {}
+                    }
+                });
             }
         });
     }
 }
 
-/// One request and its answer.
-async fn converse(mut stream: TcpStream, token: Arc<Mutex<String>>, cluster: Cluster) -> Result<(), Failure> {
-    let (head, body) = read(&mut stream).await?;
-    let mut words = head.split(' ');
-    let (method, url) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let (path, query) = url.split_once('?').unwrap_or((url, ""));
-    let header = |name: &str| {
-        let lines = head.lines().filter_map(|line| line.split_once(": "));
-        lines.filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
-    };
-    let expected = format!("Bearer {}", token.lock().unwrap());
-    if header("Authorization") != Some(&expected) {
-        stream.write_all(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").await?;
-        return Ok(());
-    }
-    let response = cluster.respond(Asked::new(method, path, query, header("Content-Type"), &body)).await?;
-    let start = format!("HTTP/1.1 {}\r\nConnection: close\r\n\r\n", response.status());
-    stream.write_all(start.as_bytes()).await?;
-    let mut content = response.into_body();
-    while let Some(frame) = content.frame().await {
-        if let Ok(data) = frame?.into_data() {
-            stream.write_all(&data).await?;
+/// Requests and their answers, until the connection ends.
+async fn converse(stream: &mut TcpStream, token: Arc<Mutex<String>>, cluster: Cluster) -> Result<(), Failure> {
+    loop {
+        let (head, body) = read(stream).await?;
+        let mut words = head.split(' ');
+        let (method, url) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let (path, query) = url.split_once('?').unwrap_or((url, ""));
+        let header = |name: &str| {
+            let lines = head.lines().filter_map(|line| line.split_once(": "));
+            lines.filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
+        };
+        let expected = format!("Bearer {}", token.lock().unwrap());
+        if header("Authorization") != Some(&expected) {
+            stream.write_all(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").await?;
+            return Ok(());
         }
+        let response = cluster.respond(Asked::new(method, path, query, header("Content-Type"), &body)).await?;
+        let (status, mut content) = (response.status(), response.into_body());
+        if query.contains("watch=true") {
+            stream.write_all(format!("HTTP/1.1 {status}\r\nConnection: close\r\n\r\n").as_bytes()).await?;
+            while let Some(frame) = content.frame().await {
+                if let Ok(data) = frame?.into_data() {
+                    stream.write_all(&data).await?;
+                }
+            }
+            return Ok(());
+        }
+        let content = content.collect().await?.to_bytes();
+        let start = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n", content.len());
+        stream.write_all(&[start.as_bytes(), &content].concat()).await?;
     }
-    Ok(())
 }
 
 async fn read(stream: &mut TcpStream) -> Result<(String, Vec<u8>), Failure> {

@@ -12,8 +12,8 @@ pub struct BackgroundView {
     pub runs: Vec<(Arc<str>, RunPhase)>,
     /// The handlers that have ended on their own: they are not started again.
     pub ended: Vec<Arc<str>>,
-    /// The operator is paused: nothing may run.
-    pub paused: bool,
+    /// Why nothing may run, if so: the operator pauses, or exits.
+    pub paused: Option<StopReasons>,
     /// The object is known to have background handlers: it is looked at again when the operator goes on.
     pub known: bool,
 }
@@ -43,8 +43,8 @@ impl BackgroundPlan {
     /// For an object that stays: what matches must run, and nothing else.
     pub(crate) fn for_present(matching: &[Arc<Handler>], view: &BackgroundView) -> Self {
         let know = !view.known && !matching.is_empty();
-        if view.paused {
-            return Self { start: Vec::new(), stop: view.stops(|_| true, StopReasons::OPERATOR_PAUSING), know };
+        if let Some(reason) = view.paused {
+            return Self { start: Vec::new(), stop: view.stops(|_| true, reason), know };
         }
         let mut start: Vec<Arc<Handler>> = Vec::new();
         for handler in matching {
@@ -113,7 +113,7 @@ mod tests {
                 ("orphaned".into(), RunPhase::Orphaned),
             ],
             ended: vec!["ended".into()],
-            paused: false,
+            paused: None,
             known: true,
         };
         let matching = handlers(&["kept", "returning", "orphaned", "ended", "new", "new"]);
@@ -124,9 +124,10 @@ mod tests {
         check(&plan, &[], &all);
         assert_eq!(view.holding(), 4);
 
-        view.paused = true;
-        let plan = BackgroundPlan::for_present(&matching, &view);
-        let all = all.map(|(id, _)| (id, StopReasons::OPERATOR_PAUSING));
-        check(&plan, &[], &all);
+        for reason in [StopReasons::OPERATOR_PAUSING, StopReasons::OPERATOR_EXITING] {
+            view.paused = Some(reason);
+            let plan = BackgroundPlan::for_present(&matching, &view);
+            check(&plan, &[], &all.map(|(id, _)| (id, reason)));
+        }
     }
 }

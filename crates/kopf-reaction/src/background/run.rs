@@ -185,7 +185,7 @@ impl Run {
     /// The call is over; gives what the function has returned.
     pub fn called(
         &mut self,
-        call: CallOutcome,
+        mut call: CallOutcome,
         now: Moment,
         settings: &RunSettings,
         notes: &mut Vec<Note>,
@@ -193,6 +193,11 @@ impl Run {
     ) -> Option<Value> {
         let Stage::Calling { since } = self.stage else { return None };
         let handler = Arc::clone(&self.handler);
+        if call.result == Err(CallError::Abandoned) && self.stopping.is_none() {
+            // Nobody has asked for it: it is a failure as any other, and does not end a timer.
+            let message = "the call was given up without an answer".to_owned();
+            call.result = Err(CallError::Arbitrary { display: message.clone(), message });
+        }
         if call.result == Err(CallError::Abandoned) {
             notes.push(Note::warning(format!("{} is cancelled. Will escalate.", handler.title())));
             self.end(settings, notes);

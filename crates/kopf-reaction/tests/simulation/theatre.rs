@@ -70,6 +70,11 @@ impl Theatre {
         self
     }
 
+    /// The operator is killed and started again: all that it remembers is on the object.
+    pub fn restart(&mut self) {
+        (self.event, self.initial, self.partly_handled) = (Some(EventType::Listed), true, None);
+    }
+
     pub fn edit(&mut self, change: Value) {
         self.object.edit(|value| kopf_object::merge(value, &change));
         self.event = Some(EventType::Modified);

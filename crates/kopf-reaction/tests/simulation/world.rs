@@ -64,7 +64,7 @@ pub struct Ledger {
     /// What each handler has seen (of its field) when it was finished, and whether it succeeded.
     pub seen: HashMap<Arc<str>, (Value, bool)>,
     pub finished_deletions: HashSet<Arc<str>>,
-    /// Finished ones which an operator has taken over from its predecessor: it cannot know what they have seen.
+    /// Finished ones which an operator has taken over from its predecessor: they do not resume again.
     pub inherited: HashSet<Arc<str>>,
     pub was_held_at_deletion: bool,
     pub tier_was_edited: bool,

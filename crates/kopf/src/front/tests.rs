@@ -6,12 +6,12 @@ mod webhooks;
 
 use std::sync::OnceLock;
 
+use futures::channel::mpsc::Receiver;
 use kopf_engine::{Children as ChildrenPort, ChildrenRequest};
 use kopf_object::diff;
 use kopf_reaction::{Activity, Cause, EventType, FilterSlot, Reason, Scene};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::*;
 use crate::{
@@ -66,10 +66,7 @@ fn cycle(body: Value) -> Arc<CycleContext> {
     })
 }
 
-fn handler_call(
-    handler: &Arc<Handler>,
-    context: &Arc<CycleContext>,
-) -> (HandlerCall, UnboundedReceiver<ChildrenRequest>) {
+fn handler_call(handler: &Arc<Handler>, context: &Arc<CycleContext>) -> (HandlerCall, Receiver<ChildrenRequest>) {
     let (children, requests) = ChildrenPort::channel();
     let change = context.scene.get().unwrap().change_for(handler);
     let call = HandlerCall {

@@ -1,14 +1,20 @@
 //! One exchange with a client: the handshake, the request, the answer; everything bounded in size and time.
+//!
+//! Anybody who reaches the port can connect. Connections that wait for their clients give way to new ones
+//! (`seats.rs`), and the bodies of all requests together have a limit: a request that does not fit in waits for
+//! room as long as its client waits for the answer, since a refusal would fail the change that it is about. Only then it is
+//! refused by 503.
 
 use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -18,21 +24,28 @@ use rustls::ServerConfig;
 use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::Clock;
 use crate::admission::{Review, peer};
+use crate::seats::{Seat, SeatedRequest, Seats};
 
-/// More connections wait until others are closed.
+/// When there are more, those that wait for their clients are closed.
 const CONNECTIONS: usize = 256;
 
 /// How long a client may take to agree on TLS.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a client may take to send the head of a request, and a connection may be idle.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a client may take to send the head of its first request.
+const FIRST_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a connection may be idle, or take for the head of the next request.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long an idle connection may take to say goodbye.
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long a client may take to send the body of a request.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -42,6 +55,9 @@ const HEAD_LIMIT: usize = 64 * 1024;
 
 /// How much a body may have: objects have 1.5 MiB at most, but a conversion is about a whole page of a list.
 const BODY_LIMIT: usize = 64 * 1024 * 1024;
+
+/// How much the bodies of all requests may have that are being received or answered.
+const BODIES_LIMIT: usize = 2 * BODY_LIMIT;
 
 /// How many requests one connection of HTTP/2 may have at once.
 const STREAMS: u32 = 100;
@@ -60,30 +76,34 @@ pub(super) struct Exchange {
     tls: Arc<RwLock<Option<Arc<ServerConfig>>>>,
     clock: Clock,
     answering: Answering,
-    connections: Arc<Semaphore>,
+    seats: Seats,
+    /// The bytes that are left for bodies.
+    room: Semaphore,
+}
+
+/// The body of a request, and its share of the room for all of them.
+struct Received<'a> {
+    content: BytesMut,
+    room: Option<SemaphorePermit<'a>>,
 }
 
 impl Exchange {
     pub fn new(path: &str, tls: Arc<RwLock<Option<Arc<ServerConfig>>>>, clock: Clock, answering: Answering) -> Self {
         let path = format!("/{}", path.trim_matches('/'));
         let path = path.trim_end_matches('/').to_owned();
-        Self { path, tls, clock, answering, connections: Arc::new(Semaphore::new(CONNECTIONS)) }
+        let seats = Seats::new(CONNECTIONS, clock.clone());
+        Self { path, tls, clock, answering, seats, room: Semaphore::new(BODIES_LIMIT) }
     }
 
     /// Accepts connections for ever. They end with it.
     pub async fn accept(self: Arc<Self>, listener: TcpListener) {
         let mut connections = JoinSet::new();
         loop {
-            // The semaphore is never closed, so that an error cannot happen; it would only unbound us.
-            let permit = Arc::clone(&self.connections).acquire_owned().await.ok();
             tokio::select! {
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => {
-                        let this = Arc::clone(&self);
-                        connections.spawn(async move {
-                            let _permit = permit;
-                            this.connect(stream).await;
-                        });
+                        let seat = Arc::new(self.seats.take().await);
+                        connections.spawn(Arc::clone(&self).connect(stream, seat));
                     }
                     Err(_) => self.clock.sleep(PAUSE_AFTER_FAILURE).await,
                 },
@@ -92,38 +112,57 @@ impl Exchange {
         }
     }
 
-    async fn connect(self: Arc<Self>, stream: TcpStream) {
+    async fn connect(self: Arc<Self>, stream: TcpStream, seat: Arc<Seat>) {
         // Small answers should not wait for more to send; if it cannot be set, they do.
         let _ = stream.set_nodelay(true);
         let tls = self.tls.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(tls) = tls else { return self.converse(stream, Value::Object(Map::new())).await };
-        let handshake = self.clock.timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(tls).accept(stream));
-        let Ok(Ok(stream)) = handshake.await else { return };
+        let Some(tls) = tls else { return self.converse(stream, Value::Object(Map::new()), seat).await };
+        let handshake = tokio::select! {
+            handshake = TlsAcceptor::from(tls).accept(stream) => handshake,
+            () = seat.dismissed(HANDSHAKE_TIMEOUT, HANDSHAKE_TIMEOUT) => return,
+        };
+        let Ok(stream) = handshake else { return };
         let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
         let peer = certificate
             .map_or_else(|| Value::Object(Map::new()), |certificate| peer::describe_certificate(certificate));
-        self.converse(stream, peer).await;
+        self.converse(stream, peer, seat).await;
     }
 
-    async fn converse(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Value) {
+    async fn converse(
+        self: Arc<Self>,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        peer: Value,
+        seat: Arc<Seat>,
+    ) {
         let mut http = Builder::new(TokioExecutor::new());
-        http.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_LIMIT);
+        http.http1().timer(TokioTimer::new()).header_read_timeout(IDLE_TIMEOUT).max_buf_size(HEAD_LIMIT);
         http.http2()
             .timer(TokioTimer::new())
             .max_concurrent_streams(STREAMS)
             .max_header_list_size(HEAD_LIMIT as u32)
-            .keep_alive_interval(HEAD_TIMEOUT)
+            .keep_alive_interval(IDLE_TIMEOUT)
             .keep_alive_timeout(HANDSHAKE_TIMEOUT);
+        let (clock, seated) = (self.clock.clone(), Arc::clone(&seat));
         let service = service_fn(move |request| {
-            let (this, peer) = (Arc::clone(&self), peer.clone());
-            async move { Ok::<_, Infallible>(this.answer(request, peer).await) }
+            let (this, peer, seated) = (Arc::clone(&self), peer.clone(), seated.request());
+            async move { Ok::<_, Infallible>(this.answer(request, peer, seated).await) }
         });
-        // Clients go away as they like; there is nobody to tell about it.
-        let _ = http.serve_connection(TokioIo::new(stream), service).await;
+        let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
+        tokio::select! {
+            // Clients go away as they like; there is nobody to tell about it.
+            _ = connection.as_mut() => return,
+            // Before the first request, hyper itself would wait for ever: it reads which version of HTTP it is.
+            () = seat.dismissed(FIRST_HEAD_TIMEOUT, IDLE_TIMEOUT) => {}
+        }
+        if seat.is_known() {
+            // The client may be sending its next request: it is answered, or the client learns that it was not taken.
+            connection.as_mut().graceful_shutdown();
+            while clock.timeout(FAREWELL_TIMEOUT, connection.as_mut()).await.is_err() && seat.is_busy() {}
+        }
     }
 
-    async fn answer(&self, request: Request<Incoming>, peer: Value) -> Response<Full<Bytes>> {
-        match self.review(request, peer).await {
+    async fn answer(&self, request: Request<Incoming>, peer: Value, seated: SeatedRequest) -> Response<Full<Bytes>> {
+        match self.review(request, peer, seated).await {
             Ok(answer) => {
                 let mut response = Response::new(Full::new(Bytes::from(answer.to_string())));
                 response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -142,7 +181,12 @@ impl Exchange {
         }
     }
 
-    async fn review(&self, request: Request<Incoming>, peer: Value) -> Result<Value, (StatusCode, String)> {
+    async fn review(
+        &self,
+        request: Request<Incoming>,
+        peer: Value,
+        mut seated: SeatedRequest,
+    ) -> Result<Value, (StatusCode, String)> {
         let webhook = self.webhook_of(request.uri().path()).ok_or_else(|| refusal(StatusCode::NOT_FOUND))?;
         if request.method() != Method::POST {
             return Err(refusal(StatusCode::METHOD_NOT_ALLOWED));
@@ -156,21 +200,46 @@ impl Exchange {
         }
         let headers = headers_of(request.headers());
         let timeout = timeout_of(request.uri().query());
-        let reading = Limited::new(request.into_body(), BODY_LIMIT).collect();
-        let body = match self.clock.timeout(BODY_TIMEOUT, reading).await {
-            Err(_) => return Err(refusal(StatusCode::REQUEST_TIMEOUT)),
-            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-                return Err(refusal(StatusCode::PAYLOAD_TOO_LARGE));
-            }
-            Ok(Err(error)) => return Err((StatusCode::BAD_REQUEST, error.to_string())),
-            Ok(Ok(body)) => body.to_bytes(),
-        };
-        let content: Value = serde_json::from_slice(&body)
+        let body = self.receive(request.into_body(), timeout.unwrap_or(BODY_TIMEOUT).min(BODY_TIMEOUT)).await?;
+        seated.received();
+        let content: Value = serde_json::from_slice(&body.content)
             .map_err(|error| (StatusCode::BAD_REQUEST, format!("The request is not JSON: {error}")))?;
-        (self.answering)(Review { content, webhook, headers, peer, timeout }).await.map_err(|error| {
+        let answer = (self.answering)(Review { content, webhook, headers, peer, timeout }).await;
+        // What was parsed has lived as long as the answer was made.
+        drop(body.room);
+        answer.map_err(|error| {
             let status = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
             (status, error.to_string())
         })
+    }
+
+    /// The whole body. Its bytes are counted as they come: what is announced but not sent takes no room.
+    async fn receive(&self, mut body: Incoming, limit: Duration) -> Result<Received<'_>, (StatusCode, String)> {
+        let mut over = pin!(self.clock.timeout(limit, std::future::pending::<()>()));
+        let mut received = Received { content: BytesMut::new(), room: None };
+        loop {
+            let frame = tokio::select! {
+                frame = body.frame() => frame,
+                _ = &mut over => return Err(refusal(StatusCode::REQUEST_TIMEOUT)),
+            };
+            let Some(frame) = frame else { return Ok(received) };
+            let frame = frame.map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if received.content.len() + data.len() > BODY_LIMIT {
+                return Err(refusal(StatusCode::PAYLOAD_TOO_LARGE));
+            }
+            // A frame is a part of what was read at once, so that it never has 4 GiB.
+            let share = u32::try_from(data.len()).unwrap_or(u32::MAX);
+            let room = tokio::select! {
+                room = self.room.acquire_many(share) => room.ok(),
+                _ = &mut over => return Err(refusal(StatusCode::SERVICE_UNAVAILABLE)),
+            };
+            match (&mut received.room, room) {
+                (Some(room), Some(more)) => room.merge(more),
+                (room, more) => *room = more,
+            }
+            received.content.extend_from_slice(&data);
+        }
     }
 
     /// The id of a handler in the path; None inside if there is none, None outside if the path is not ours.
@@ -222,6 +291,9 @@ fn timeout_of(query: Option<&str>) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::sync::Notify;
+
     use super::*;
 
     fn exchange(path: &str) -> Exchange {
@@ -246,6 +318,53 @@ mod tests {
         for (base, path, expected) in table {
             assert_eq!(exchange(base).webhook_of(path), expected, "{base} {path}");
         }
+    }
+
+    /// Sends a request, and reads until the end of the connection.
+    async fn send(address: std::net::SocketAddr, query: &str, body: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let length = body.len();
+        let text =
+            format!("POST /{query} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}");
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    /// The first request takes most of the room until it is answered; the second one waits as long as its client does.
+    #[tokio::test(start_paused = true)]
+    async fn bodies_of_all_requests_are_bounded() {
+        let (arrived, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (tell, wait) = (Arc::clone(&arrived), Arc::clone(&release));
+        let answering: Answering = Arc::new(move |review: Review| {
+            let (tell, wait) = (Arc::clone(&tell), Arc::clone(&wait));
+            Box::pin(async move {
+                if review.webhook.as_deref() == Some("slow") {
+                    tell.notify_one();
+                    wait.notified().await;
+                }
+                Ok(Value::from("fine"))
+            })
+        });
+        let exchange = Exchange::new("", Arc::default(), Clock::system(), answering);
+        let exchange = Arc::new(Exchange { room: Semaphore::new(1000), ..exchange });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(Arc::clone(&exchange).accept(listener));
+        let (large, small) = (format!("\"{}\"", "x".repeat(898)), format!("\"{}\"", "x".repeat(198)));
+        let slow = tokio::spawn(async move { send(address, "slow", &large).await });
+        arrived.notified().await;
+        let began = tokio::time::Instant::now();
+        let refused = send(address, "?timeout=5s", &small).await;
+        assert!(refused.starts_with("HTTP/1.1 503 ") && began.elapsed().as_secs() == 5, "{refused}");
+        let waiting = tokio::spawn(async move { send(address, "?timeout=5s", &small).await });
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        release.notify_one();
+        for answer in [slow.await.unwrap(), waiting.await.unwrap()] {
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        }
+        assert_eq!(exchange.room.available_permits(), 1000);
     }
 
     #[test]

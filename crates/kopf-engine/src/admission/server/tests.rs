@@ -1,6 +1,7 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+use tokio_rustls::client::TlsStream;
 use x509_parser::prelude::*;
 
 use super::*;
@@ -98,6 +99,18 @@ impl Running {
 
 /// Asks the server as a client with or without a certificate; gives the server's certificate and its answer.
 async fn ask(port: u16, trusted: &str, client: Option<Identity>) -> Result<(Vec<u8>, Value), String> {
+    let mut stream = connect(port, trusted, client).await?;
+    let certificate = stream.get_ref().1.peer_certificates().unwrap()[0].to_vec();
+    let request = "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}";
+    stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.map_err(|error| error.to_string())?;
+    let body = answer.split_once("\r\n\r\n").unwrap().1;
+    Ok((certificate, serde_json::from_str(body).unwrap()))
+}
+
+/// A connection that has agreed on TLS, and says nothing.
+async fn connect(port: u16, trusted: &str, client: Option<Identity>) -> Result<TlsStream<TcpStream>, String> {
     let mut roots = RootCertStore::empty();
     certificates(trusted.as_bytes(), "the authority").unwrap().into_iter().for_each(|root| roots.add(root).unwrap());
     let builder = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -110,15 +123,7 @@ async fn ask(port: u16, trusted: &str, client: Option<Identity>) -> Result<(Vec<
     };
     let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
-    let mut stream =
-        connector.connect("localhost".try_into().unwrap(), stream).await.map_err(|error| error.to_string())?;
-    let certificate = stream.get_ref().1.peer_certificates().unwrap()[0].to_vec();
-    let request = "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}";
-    stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.map_err(|error| error.to_string())?;
-    let body = answer.split_once("\r\n\r\n").unwrap().1;
-    Ok((certificate, serde_json::from_str(body).unwrap()))
+    connector.connect("localhost".try_into().unwrap(), stream).await.map_err(|error| error.to_string())
 }
 
 /// The day when it expires.
@@ -213,4 +218,74 @@ async fn clients_are_known_by_their_certificates() {
             _ => assert_eq!(unnamed.unwrap().1, json!({})),
         }
     }
+}
+
+/// Whether the other side has closed the connection by now; nothing is waited for.
+fn is_closed(stream: &TcpStream) -> bool {
+    match stream.try_read(&mut [0; 1024]) {
+        Ok(0) => true,
+        Ok(_) => is_closed(stream),
+        Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+    }
+}
+
+/// As many as there are seats, twice: some that have agreed on TLS, and some that have not.
+#[tokio::test(start_paused = true)]
+async fn silent_connections_keep_nobody_out() {
+    let clock = Clock::system();
+    let mut server = Running::start(ServerOptions::default(), &clock);
+    let (port, trusted) = server.told().await;
+    let mut silent = Vec::new();
+    for _ in 0..256 {
+        silent.push(connect(port, &trusted, None).await.unwrap());
+    }
+    let began = clock.instant();
+    assert_eq!(ask(port, &trusted, None).await.unwrap().1, json!({}));
+    assert!(is_closed(silent[0].get_ref().0) && !is_closed(silent[255].get_ref().0));
+    let mut mute = Vec::new();
+    for _ in 0..256 {
+        mute.push(TcpStream::connect(("127.0.0.1", port)).await.unwrap());
+    }
+    assert_eq!(ask(port, &trusted, None).await.unwrap().1, json!({}));
+    // They were closed to make room, not because of their silence.
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+/// What a client does, and when it is told to go.
+#[tokio::test(start_paused = true)]
+async fn connections_that_say_nothing_are_closed_in_time() {
+    let clock = Clock::system();
+    let mut server = Running::start(ServerOptions::default(), &clock);
+    let (port, trusted) = server.told().await;
+    let began = clock.instant();
+    let mut mute = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let _ = mute.read_to_end(&mut Vec::new()).await;
+    assert_eq!(began.elapsed().as_secs(), 10, "before TLS");
+
+    let began = clock.instant();
+    let mut silent = connect(port, &trusted, None).await.unwrap();
+    let _ = silent.read_to_end(&mut Vec::new()).await;
+    assert_eq!(began.elapsed().as_secs(), 10, "before the first request");
+
+    let began = clock.instant();
+    let mut slow = connect(port, &trusted, None).await.unwrap();
+    slow.write_all(b"POST / HTTP/1.1\r\nHost: local").await.unwrap();
+    let _ = slow.read_to_end(&mut Vec::new()).await;
+    assert_eq!(began.elapsed().as_secs(), 10, "in the middle of the first head");
+
+    let began = clock.instant();
+    let mut idle = connect(port, &trusted, None).await.unwrap();
+    idle.write_all(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}").await.unwrap();
+    let mut answer = Vec::new();
+    let _ = idle.read_to_end(&mut answer).await;
+    assert!(answer.starts_with(b"HTTP/1.1 200 "));
+    assert_eq!(began.elapsed().as_secs(), 60, "after an answer");
+
+    let began = clock.instant();
+    let mut slow = connect(port, &trusted, None).await.unwrap();
+    slow.write_all(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{").await.unwrap();
+    let mut answer = Vec::new();
+    let _ = slow.read_to_end(&mut answer).await;
+    assert!(answer.starts_with(b"HTTP/1.1 408 "));
+    assert!((30..=90).contains(&began.elapsed().as_secs()), "in the middle of a body: {:?}", began.elapsed());
 }

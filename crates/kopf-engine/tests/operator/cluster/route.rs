@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{DEFINITIONS, NAMESPACES, THINGS};
+use super::{DEFINITIONS, NAMESPACES, PEERINGS, THINGS};
 
 /// One request.
 #[derive(Clone, Debug)]
@@ -82,12 +82,12 @@ fn route(path: &str, query: &str) -> Route {
     let (namespace, rest) = match segments.as_slice() {
         ["api", "v1", "namespaces", _, "events"] => return Route::Events,
         ["apis", "g.io", "v1", "namespaces", namespace, rest @ ..] => (Some((*namespace).to_owned()), rest),
-        ["apis", "g.io", "v1", rest @ ..] => (None, rest),
+        ["apis", "g.io" | "kopf.dev", "v1", rest @ ..] => (None, rest),
         ["apis", "apiextensions.k8s.io", "v1", rest @ ..] | ["api", "v1", rest @ ..] => (None, rest),
         _ => return Route::Discovery,
     };
     match rest {
-        [collection] if [THINGS, NAMESPACES, DEFINITIONS].contains(collection) => {
+        [collection] if [THINGS, NAMESPACES, DEFINITIONS, PEERINGS].contains(collection) => {
             let collection = (*collection).to_owned();
             if query.contains("watch=true") {
                 Route::Watch { collection, namespace }

@@ -7,7 +7,7 @@ use kopf_object::{Operation, apply_json_patch, merge};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::{DEFINITIONS, NAMESPACES, THINGS};
+use super::{DEFINITIONS, NAMESPACES, PEERINGS, THINGS};
 
 const VERBS: [&str; 4] = ["list", "watch", "patch", "create"];
 
@@ -23,6 +23,8 @@ pub struct Store {
     watches: Vec<Watch>,
     /// Whether the kind of the things is served.
     served: bool,
+    /// Whether the cluster-wide peering objects are served.
+    pub peering_is_served: bool,
     /// Whether their status is a subresource.
     pub status_is_subresource: bool,
     /// Whether patches of the status are accepted there though discovery promises the subresource.
@@ -69,6 +71,7 @@ impl Default for Store {
             forgotten: 0,
             watches: Vec::new(),
             served: false,
+            peering_is_served: false,
             status_is_subresource: true,
             status_is_missing: false,
         }
@@ -160,6 +163,16 @@ impl Store {
         self.history.clear();
     }
 
+    /// Everything is as it is, but with lower versions, as if it was restored from a backup.
+    pub fn restore(&mut self) {
+        (self.version, self.forgotten) = (10, 0);
+        self.history.clear();
+        self.watches.clear();
+        for object in self.objects.values_mut() {
+            object["metadata"]["resourceVersion"] = json!("5");
+        }
+    }
+
     pub fn list(&self, collection: &str, namespace: Option<&str>) -> Result<Value, Refusal> {
         self.check_served(collection)?;
         let (api_version, kind) = identity(collection);
@@ -229,7 +242,7 @@ impl Store {
             let mut kept = old.clone();
             kept["status"] = new["status"].clone();
             new = kept;
-        } else if self.status_is_subresource {
+        } else if self.status_is_subresource && collection == THINGS {
             match old.get("status") {
                 Some(status) => new["status"] = status.clone(),
                 None => drop(new.as_object_mut().unwrap().shift_remove("status")),
@@ -263,10 +276,20 @@ impl Store {
             .map(|name| json!({"name": format!("things/{name}"), "kind": "Thing", "namespaced": true, "verbs": VERBS}));
         let thing =
             json!({"name": "things", "singularName": "thing", "kind": "Thing", "namespaced": true, "verbs": VERBS});
+        let peering = json!({
+            "metadata": {"name": "kopf.dev"},
+            "versions": [{"version": "v1", "freshness": "Current", "resources": [{
+                "resource": PEERINGS, "responseKind": {"kind": "ClusterKopfPeering"}, "scope": "Cluster",
+                "singularResource": "clusterkopfpeering", "verbs": VERBS, "subresources": [],
+            }]}],
+        });
         match path {
             "/api" => Ok(json!({"kind": "APIGroupDiscoveryList", "items": []})),
-            "/apis" if self.served => Ok(json!({"kind": "APIGroupDiscoveryList", "items": [group]})),
-            "/apis" => Ok(json!({"kind": "APIGroupDiscoveryList", "items": []})),
+            "/apis" => {
+                let groups = [(self.served, group), (self.peering_is_served, peering)];
+                let served: Vec<Value> = groups.into_iter().filter_map(|(served, one)| served.then_some(one)).collect();
+                Ok(json!({"kind": "APIGroupDiscoveryList", "items": served}))
+            }
             "/apis/g.io" if self.served => Ok(json!({"name": "g.io", "versions": [{"version": "v1"}]})),
             "/apis/g.io/v1" if self.served => Ok(json!({"resources": status.chain([thing]).collect::<Vec<_>>()})),
             _ => Err(Refusal::new(404, "not found".to_owned())),
@@ -330,6 +353,7 @@ fn identity(collection: &str) -> (&'static str, &'static str) {
     match collection {
         THINGS => ("g.io/v1", "Thing"),
         NAMESPACES => ("v1", "Namespace"),
+        PEERINGS => ("kopf.dev/v1", "ClusterKopfPeering"),
         _ => ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
     }
 }

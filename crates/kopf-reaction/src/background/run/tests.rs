@@ -223,7 +223,8 @@ fn daemons_run_once_unless_they_are_to_be_retried() {
         (arbitrary(), Some(61.0)),
         (Err(CallError::Permanent { message: "no".into(), display: "no".into() }), None),
         (Err(CallError::TimedOut), None),
-        (Err(CallError::Abandoned), None),
+        // Nobody has asked for it: it is a failure.
+        (Err(CallError::Abandoned), Some(61.0)),
     ];
     for (outcome, retried) in table {
         let mut player = Player::new(&handler(HandlerKind::Daemon, |_| ()), 0.0);

@@ -1,5 +1,6 @@
 //! Sub-handlers, with the engine played by the test.
 
+use futures::StreamExt as _;
 use kopf_engine::ChildrenReply;
 
 use super::*;
@@ -19,7 +20,7 @@ where
     let reply = loop {
         tokio::select! {
             reply = &mut calling => break reply,
-            Some(request) = requests.recv() => {
+            Some(request) = requests.next() => {
                 for handler in &request.handlers {
                     let (call, _requests) = handler_call(handler, &context);
                     results.push((handler.id.to_string(), front.call(call).await.result.unwrap().unwrap()));

@@ -2,7 +2,8 @@
 
 So the tests of logins and requests need nothing from the cluster: tokens can become invalid,
 certificates are asked for, the way to it can be a proxy, and every request is written down, and may
-be turned away. It is the same for the embedded and for a real one.
+be turned away. It is the same for the embedded and for a real one. The tests of operators and the
+parity tests use it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,19 @@ from cluster_client import Client
 #: What is not passed on: it is about one connection, not about the request.
 HOP_BY_HOP = {'connection', 'transfer-encoding', 'content-length', 'host', 'authorization'}
 
+#: What the API server calls its refusals.
+REASONS = {
+    401: 'Unauthorized',
+    403: 'Forbidden',
+    404: 'NotFound',
+    409: 'Conflict',
+    410: 'Expired',
+    422: 'Invalid',
+    429: 'TooManyRequests',
+    500: 'InternalError',
+    503: 'ServiceUnavailable',
+}
+
 
 @dataclasses.dataclass
 class SeenRequest:
@@ -42,11 +56,13 @@ class Obstacle:
     """What is done to some requests instead of passing them on.
 
     :param code: of the answer; 0 means that there is none, until the obstacle is removed.
+    :param content: of the answer, as JSON; by default, what the API server says to such a code.
     """
 
     matches: Callable[[SeenRequest], bool]
     code: int = 0
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    content: Mapping[str, Any] | None = None
     times: int = 1_000_000
     met: list[SeenRequest] = dataclasses.field(default_factory=list)
     removed: threading.Event = dataclasses.field(default_factory=threading.Event)
@@ -63,7 +79,8 @@ class Gatekeeper:
         self.obstacles: list[Obstacle] = []
         self._client = client
         self._context = ssl.create_default_context(cafile=str(client.ca))
-        self._far: set[http.client.HTTPConnection] = set()
+        #: The connections to the cluster, with the requests that they are for.
+        self._far: dict[http.client.HTTPConnection, SeenRequest] = {}
         gatekeeper = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -88,9 +105,15 @@ class Gatekeeper:
     def admit(self, *headers: str) -> None:
         """Only these are valid from now on; the streams of all others end."""
         self.valid = set(headers)
-        for connection in list(self._far):
+        self.cut(lambda _: True)
+
+    def cut(self, matches: Callable[[SeenRequest], bool]) -> int:
+        """Break the connections of these requests, as a failing network does; how many."""
+        connections = [far for far, seen in list(self._far.items()) if matches(seen)]
+        for connection in connections:
             with contextlib.suppress(OSError, AttributeError):  # it has just ended by itself
                 connection.sock.shutdown(socket.SHUT_RDWR)
+        return len(connections)
 
     def close(self) -> None:
         for obstacle in self.obstacles:
@@ -129,7 +152,7 @@ class Gatekeeper:
         self.requests.append(seen)
         try:
             if not self._meet_obstacles(seen, request):
-                self._pass_on(request, body)
+                self._pass_on(seen, request, body)
         finally:
             seen.ended = time.monotonic()
 
@@ -143,17 +166,19 @@ class Gatekeeper:
             if obstacle.matches(seen):
                 obstacle.met.append(seen)
                 if obstacle.code:
-                    refuse(request, obstacle.code, obstacle.headers)
+                    refuse(request, obstacle.code, obstacle.headers, obstacle.content)
                 else:
                     obstacle.removed.wait()
                     request.close_connection = True
                 return True
         return False
 
-    def _pass_on(self, request: http.server.BaseHTTPRequestHandler, body: bytes | None) -> None:
+    def _pass_on(
+        self, seen: SeenRequest, request: http.server.BaseHTTPRequestHandler, body: bytes | None
+    ) -> None:
         host, port = self._client.server.removeprefix('https://').rsplit(':', 1)
         far = http.client.HTTPSConnection(host, int(port), context=self._context, timeout=300)
-        self._far.add(far)
+        self._far[far] = seen
         try:
             headers = {k: v for k, v in request.headers.items() if k.lower() not in HOP_BY_HOP}
             headers['Authorization'] = f'Bearer {self._client.token}'
@@ -171,16 +196,17 @@ class Gatekeeper:
         except (OSError, http.client.HTTPException):
             request.close_connection = True  # one of the sides is gone
         finally:
-            self._far.discard(far)
+            del self._far[far]
             far.close()
 
 
 def refuse(
-    request: http.server.BaseHTTPRequestHandler, code: int, headers: Mapping[str, str] | None = None
+    request: http.server.BaseHTTPRequestHandler,
+    code: int,
+    headers: Mapping[str, str] | None = None,
+    content: Mapping[str, Any] | None = None,
 ) -> None:
-    reason = {401: 'Unauthorized'}.get(code, 'Unspecified')
-    content = {'kind': 'Status', 'apiVersion': 'v1', 'status': 'Failure', 'code': code}
-    data = json.dumps({**content, 'reason': reason}).encode()
+    data = json.dumps(status(code) if content is None else content).encode() + b'\n'
     request.send_response(code)
     for name, value in (headers or {}).items():
         request.send_header(name, value)
@@ -188,6 +214,12 @@ def refuse(
     request.send_header('Content-Length', str(len(data)))
     request.end_headers()
     request.wfile.write(data)
+
+
+def status(code: int) -> dict[str, Any]:
+    """What the API server says about a refusal."""
+    content = {'kind': 'Status', 'apiVersion': 'v1', 'status': 'Failure', 'code': code}
+    return {**content, 'reason': REASONS.get(code, 'Unspecified')}
 
 
 class ConnectProxy:
