@@ -111,7 +111,7 @@ lint-rust:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
 
-lint-python: $(VENV)/.installed
+lint-python: build
 	$(BIN)/ruff check python tests scripts benches
 	$(BIN)/pyright --pythonpath $(BIN)/python python
 	$(BIN)/pyright --pythonpath $(BIN)/python tests/typing

@@ -33,20 +33,21 @@ class ConnectionInfo(KubeContext):
     """Where the API is, and how to be recognised there.
 
     Of a pair of `…_path` and `…_data`, only one can be set; the data is PEM or its base64.
-    A token in a file (`token_path`) is read again when it changes.
+    A token in a file (`token_path`) is read again when it changes. The representation shows no
+    secrets, so that it can be logged.
     """
 
     ca_path: _Path = None
     ca_data: str | bytes | None = None
     insecure: bool | None = None
     username: str | None = None
-    password: str | None = None
+    password: str | None = dataclasses.field(default=None, repr=False)
     scheme: str | None = None
-    token: str | None = None
+    token: str | None = dataclasses.field(default=None, repr=False)
     certificate_path: _Path = None
     certificate_data: str | bytes | None = None
     private_key_path: _Path = None
-    private_key_data: str | bytes | None = None
+    private_key_data: str | bytes | None = dataclasses.field(default=None, repr=False)
     proxy_url: str | None = None
     trust_env: bool = False
     token_path: _Path = None

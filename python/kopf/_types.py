@@ -115,6 +115,8 @@ class ProgressRecord(TypedDict, total=False):
     failure: bool | None
     message: str | None
     subrefs: Collection[HandlerId] | None
+    #: The state of the object that a finished handler was called with; unknown to kopf 1.45.
+    essence: str | None
 
 
 PatchFn = Callable[[RawBody], None]

@@ -46,6 +46,14 @@ def test_description() -> None:
         'expiration': '2030-01-01T00:00:00+00:00', 'priority': 5, 'kubeconfig': False}
 
 
+def test_secrets_are_not_shown() -> None:
+    info = kopf.ConnectionInfo(
+        server='https://x', username='me', password='SECRET-1', token='SECRET-2',
+        private_key_data='SECRET-3')
+    assert 'https://x' in repr(info) and 'me' in repr(info)
+    assert 'SECRET' not in f'{info!r} {info!s} {[info]}'
+
+
 @pytest.mark.parametrize('value, message', [
     ('text', 'str instead of'), ({'server': 'x'}, 'dict instead of'),
     (kopf.AiohttpSession(server='x', aiohttp_session=None),

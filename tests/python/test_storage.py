@@ -80,6 +80,30 @@ def test_progress_is_stored_and_read_and_purged(storage: Any, expected: Any) -> 
     assert 'fn' not in repr(essence)
 
 
+def test_in_the_status_the_essence_is_beside_the_record() -> None:
+    storage = kopf.StatusProgressStorage(name='n')
+    finished = {'stopped': 'T', 'success': True, 'essence': '{}'}
+    patch = kopf.Patch()
+    storage.store(key='fn', record=finished, body=kopf.Body({}), patch=patch)  # type: ignore
+    beside = {'stopped': 'T', 'essence': '{}'}
+    records = {'fn': {'stopped': 'T', 'success': True}, 'fn#essence': beside}
+    assert patch == {'status': {'n': {'progress': records}}}
+    body = kopf.Body(copy.deepcopy(dict(patch)))
+    assert storage.fetch(key='fn', body=body) == finished
+
+    patch = kopf.Patch()
+    storage.purge(key='fn', body=body, patch=patch)
+    assert patch == {'status': {'n': {'progress': {'fn': None, 'fn#essence': None}}}}
+
+    # Left behind by kopf 1.45, which has gone on with the handler.
+    records = {'fn': {'stopped': 'later', 'success': True}, 'fn#essence': beside}
+    body = kopf.Body({'status': {'n': {'progress': records}}})
+    assert storage.fetch(key='fn', body=body) == records['fn']
+    patch = kopf.Patch()
+    storage.store(key='fn', record=RECORD, body=body, patch=patch)
+    assert patch == {'status': {'n': {'progress': {'fn#essence': None, 'fn': RECORD}}}}
+
+
 def test_smart_storage_reads_the_status_of_older_versions() -> None:
     storage = kopf.SmartProgressStorage()
     body = kopf.Body({'status': {'kopf': {'progress': {'fn': {'retries': 5}}}}})

@@ -110,7 +110,7 @@ pub async fn run_by(
     let log = Log::new(Arc::clone(&front) as Arc<dyn Sink>);
     let handlers = options.activities.clone();
     let (metrics, health, pauses) = (Metrics::default(), Arc::new(Health::default()), Pauses::default());
-    let mut probing = JoinSet::new();
+    let (crashes, mut probing) = (Crashes::new(log.clone()), JoinSet::new());
     if let Some(url) = &options.liveness {
         let refused = |error: EndpointError| OperatorError::Configuration(error.to_string());
         let endpoint = Endpoint::parse(url).map_err(refused)?;
@@ -123,10 +123,9 @@ pub async fn run_by(
             metrics.clone(),
             pauses.clone(),
         );
-        probes.start(&endpoint, &mut probing).await.map_err(refused)?;
+        probes.start(&endpoint, &crashes, &mut probing).await.map_err(refused)?;
     }
     let logins = AtomicU64::new(0);
-    let crashes = Crashes::new(log.clone());
     let activities = Arc::new(Activities { front, clock, log, handlers, metrics, health, pauses, crashes, logins });
 
     let started = tokio::select! {

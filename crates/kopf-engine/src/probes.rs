@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::activities::run_activity;
+use crate::crashes::Crashes;
 use crate::invoke::Front;
 use crate::metrics::{Metrics, render};
 use crate::pause::Pauses;
@@ -58,7 +59,12 @@ impl Probes {
     }
 
     /// Listens and answers, until the tasks are dropped.
-    pub async fn start(self, endpoint: &Endpoint, tasks: &mut JoinSet<()>) -> Result<(), EndpointError> {
+    pub async fn start(
+        self,
+        endpoint: &Endpoint,
+        crashes: &Crashes,
+        tasks: &mut JoinSet<()>,
+    ) -> Result<(), EndpointError> {
         let (path, log, clock) = (endpoint.path.clone(), self.log.clone(), self.clock.clone());
         let probes = Arc::new(self);
         let answering = Arc::clone(&probes);
@@ -73,9 +79,10 @@ impl Probes {
                 }
             }
         };
-        let address = serve(endpoint, clock, answer, tasks).await?;
+        let address = serve(endpoint, clock, answer, crashes, tasks).await?;
         log.debug(TARGET, format!("Serving health status at http://{address}{}", endpoint.path));
-        tasks.spawn(async move { probes.health.monitor(&probes.front, &probes.clock).await });
+        let monitoring = async move { probes.health.monitor(&probes.front, &probes.clock).await };
+        tasks.spawn(crashes.clone().guard("The monitoring of the front".to_owned(), monitoring));
         Ok(())
     }
 

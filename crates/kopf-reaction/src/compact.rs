@@ -17,9 +17,11 @@ const DIFF_BASE_FIELD: &str = "status.kopf.last-handled-configuration";
 pub fn compact_sample() -> Value {
     let record = json!({
         "started": "", "stopped": "", "delayed": "", "purpose": "", "retries": 0,
-        "success": false, "failure": false, "message": "", "subrefs": [""], "essence": "",
+        "success": false, "failure": false, "message": "", "subrefs": [""],
     });
-    json!({"kopf": {"progress": {"handler/id": record}, "dummy": "", "last-handled-configuration": ""}})
+    let essence = json!({"stopped": "", "essence": ""});
+    let progress = json!({"handler/id": record, "handler/id#essence": essence});
+    json!({"kopf": {"progress": progress, "dummy": "", "last-handled-configuration": ""}})
 }
 
 impl ReactionSettings {

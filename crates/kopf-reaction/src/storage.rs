@@ -10,12 +10,16 @@ use kopf_object::{
     encode_essence_within, keys, python_json,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::room::room_for;
 use crate::{HandlerState, Note};
 
 const DEFAULT_PREFIX: &str = "kopf.zalando.org";
+
+/// In the status, the essence of a finished handler is beside its record, under its id and this suffix. Inside of the
+/// record, kopf 1.45 would take it for a difference that it writes again and again, since merging never removes it.
+const ESSENCE_SUFFIX: &str = "#essence";
 
 /// One thing to be written down; in order, into the patch of the cycle.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -156,7 +160,7 @@ impl ProgressStorage {
     pub(crate) fn fetch(&self, id: &str, body: &Value, corruptions: &mut Vec<Corruption>) -> Option<Value> {
         let record = match self {
             Self::Annotations { prefix, v1, .. } => fetch_json(prefix, id, *v1, body, corruptions),
-            Self::Status { field, .. } => field.resolve(body).and_then(|records| records.get(id)).cloned(),
+            Self::Status { field, .. } => fetch_from_status(field, id, body),
             Self::Multi { storages } => {
                 return storages.iter().find_map(|storage| storage.fetch(id, body, corruptions));
             }
@@ -193,7 +197,7 @@ impl ProgressStorage {
                 }
                 mark(prefix, body, patch);
             }
-            Self::Status { field, write: true, .. } => patch.set(&field.child(id), record.clone()),
+            Self::Status { field, write: true, .. } => store_in_status(field, id, record, body, patch),
             Self::Status { write: false, .. } | Self::Front => {}
             Self::Multi { storages } => storages.iter().for_each(|storage| storage.store(id, record, body, patch)),
             Self::Superseded { storage } => storage.purge(id, body, patch),
@@ -207,7 +211,10 @@ impl ProgressStorage {
                     purge_field(&annotation_field(&key), body, patch);
                 }
             }
-            Self::Status { field, .. } => purge_field(&field.child(id), body, patch),
+            Self::Status { field, .. } => {
+                purge_field(&field.child(id), body, patch);
+                purge_field(&essence_field(field, id), body, patch);
+            }
             Self::Multi { storages } => storages.iter().for_each(|storage| storage.purge(id, body, patch)),
             Self::Superseded { storage } => storage.purge(id, body, patch),
             Self::Front => {}
@@ -331,6 +338,35 @@ impl DiffBaseStorage {
     }
 }
 
+fn essence_field(field: &FieldPath, id: &str) -> FieldPath {
+    field.child(format!("{id}{ESSENCE_SUFFIX}"))
+}
+
+/// The record with the essence from beside it, unless that belongs to an earlier record: kopf 1.45 leaves it behind.
+fn fetch_from_status(field: &FieldPath, id: &str, body: &Value) -> Option<Value> {
+    let mut record = field.resolve(body)?.get(id)?.clone();
+    let beside = essence_field(field, id).resolve(body);
+    if let (Value::Object(fields), Some(beside)) = (&mut record, beside)
+        && let (Some(stopped), Some(essence)) = (beside.get("stopped"), beside.get("essence"))
+        && fields.get("stopped") == Some(stopped)
+    {
+        fields.insert("essence".to_owned(), essence.clone());
+    }
+    Some(record)
+}
+
+fn store_in_status(field: &FieldPath, id: &str, record: &Value, body: &Value, patch: &mut MergePatch) {
+    let mut record = record.clone();
+    let essence = record.as_object_mut().and_then(|fields| fields.shift_remove("essence"));
+    match essence.filter(Value::is_string) {
+        Some(essence) => {
+            patch.set(&essence_field(field, id), json!({"stopped": record["stopped"], "essence": essence}));
+        }
+        None => purge_field(&essence_field(field, id), body, patch),
+    }
+    patch.set(&field.child(id), record);
+}
+
 /// Removes a field where it is there; what was going to be written to it, is not.
 fn purge_field(field: &FieldPath, body: &Value, patch: &mut MergePatch) {
     if field.resolve(body).is_some() {
@@ -384,7 +420,6 @@ fn mark(prefix: &str, body: &Value, patch: &mut MergePatch) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn annotations(prefix: &str) -> ProgressStorage {
         ProgressStorage::Annotations {
@@ -465,6 +500,35 @@ mod tests {
         let mut patch = MergePatch::new();
         storage.store("b", &json!({"retries": 1}), &body, &mut patch);
         assert!(patch.as_value().get("status").is_none());
+    }
+
+    /// Kopf 1.45 writes its fields of the record only, and compares all that it finds in the record with them.
+    #[test]
+    fn in_the_status_the_essence_is_beside_the_record() {
+        let storage = ProgressStorage::Status {
+            field: FieldPath::parse("status.p"),
+            touch_field: FieldPath::parse("status.t"),
+            write: true,
+        };
+        let finished = json!({"stopped": "2026-11-15T12:00:00+00:00", "success": true, "essence": "{}"});
+        let mut patch = MergePatch::new();
+        storage.store("a", &finished, &json!({}), &mut patch);
+        let stored = patch.as_value().clone();
+        let record = json!({"stopped": "2026-11-15T12:00:00+00:00", "success": true});
+        let beside = json!({"stopped": "2026-11-15T12:00:00+00:00", "essence": "{}"});
+        assert_eq!(stored, json!({"status": {"p": {"a#essence": beside, "a": record}}}));
+        assert_eq!(storage.fetch("a", &stored, &mut Vec::new()), Some(finished));
+        let purge = |storage: &ProgressStorage, body: &Value, patch: &mut MergePatch| storage.purge("a", body, patch);
+        check(&storage, stored.clone(), purge, json!({"status": {"p": {"a": null, "a#essence": null}}}));
+
+        // Kopf 1.45 has finished that round, and begun and finished another one.
+        let mut later = stored;
+        later["status"]["p"]["a"] = json!({"stopped": "2026-11-16T12:00:00+00:00", "success": true});
+        assert_eq!(storage.fetch("a", &later, &mut Vec::new()), Some(later["status"]["p"]["a"].clone()));
+        let store = |storage: &ProgressStorage, body: &Value, patch: &mut MergePatch| {
+            storage.store("a", &json!({"retries": 1}), body, patch);
+        };
+        check(&storage, later, store, json!({"status": {"p": {"a#essence": null, "a": {"retries": 1}}}}));
     }
 
     #[test]

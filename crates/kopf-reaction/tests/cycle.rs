@@ -646,7 +646,6 @@ fn storages_in_the_status() {
             call: a create retry 0, 0s
             info: Handler 'a' succeeded.
             patch: status my progress a delayed = null
-            patch: status my progress a essence = {"spec":{"x":1}}
             patch: status my progress a failure = false
             patch: status my progress a message = null
             patch: status my progress a purpose = create
@@ -655,6 +654,8 @@ fn storages_in_the_status() {
             patch: status my progress a stopped = 2026-11-15T12:00:00.000000+00:00
             patch: status my progress a subrefs = null
             patch: status my progress a success = true
+            patch: status my progress a#essence essence = {"spec":{"x":1}}
+            patch: status my progress a#essence stopped = 2026-11-15T12:00:00.000000+00:00
             patch: status my progress b delayed = null
             patch: status my progress b failure = false
             patch: status my progress b message = null
@@ -672,6 +673,7 @@ fn storages_in_the_status() {
             info: Creation is processed: 2 succeeded; 0 failed.
             patch: status my last = {"spec":{"x":1}}
             patch: status my progress a = null
+            patch: status my progress a#essence = null
             patch: status my progress b = null
             debug: Something has changed, but we are not interested (the essence is the same).
         "#,

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 _ABSENT = object()
 
+#: In the status, the essence of a finished handler is beside its record: inside of the record,
+#: kopf 1.45 would write the difference again and again, since merging never removes it.
+_ESSENCE_SUFFIX = '#essence'
+
 
 class ProgressStorage(StorageStanzaCleaner, metaclass=abc.ABCMeta):
     """The interface of all progress storages, one record per handler of an object."""
@@ -137,13 +141,25 @@ class StatusProgressStorage(ProgressStorage):
         self._touch_field = self._parse(field)
 
     def fetch(self, *, key: HandlerId, body: Body) -> ProgressRecord | None:
-        return (resolve(body, self.field, None) or {}).get(key)
+        records = resolve(body, self.field, None) or {}
+        record, beside = records.get(key), records.get(key + _ESSENCE_SUFFIX)
+        # Kopf 1.45 does not remove it with the record; then it belongs to an earlier one.
+        if record and beside and record.get('stopped') == beside.get('stopped'):
+            return {**record, 'essence': beside.get('essence')}
+        return record
 
     def store(self, *, key: HandlerId, record: ProgressRecord, body: Body, patch: Patch) -> None:
-        ensure(patch, (*self.field, key), record)
+        essence = record.get('essence')
+        essence_path = (*self.field, key + _ESSENCE_SUFFIX)
+        if essence is not None:
+            ensure(patch, essence_path, {'stopped': record.get('stopped'), 'essence': essence})
+        else:
+            _purge(essence_path, body, patch)
+        ensure(patch, (*self.field, key), {k: v for k, v in record.items() if k != 'essence'})
 
     def purge(self, *, key: HandlerId, body: Body, patch: Patch) -> None:
         _purge((*self.field, key), body, patch)
+        _purge((*self.field, key + _ESSENCE_SUFFIX), body, patch)
 
     def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
         if resolve(body, self.touch_field, None) != value:

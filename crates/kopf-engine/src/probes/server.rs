@@ -18,6 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::Clock;
+use crate::crashes::Crashes;
 use crate::metrics::CONTENT_TYPE;
 use crate::seats::{Seat, Seats};
 
@@ -115,6 +116,7 @@ pub(crate) async fn serve<F, Fut>(
     endpoint: &Endpoint,
     clock: Clock,
     answer: F,
+    crashes: &Crashes,
     tasks: &mut JoinSet<()>,
 ) -> Result<SocketAddr, EndpointError>
 where
@@ -124,7 +126,7 @@ where
     let failed = |source| EndpointError::Listening { address: format!("{}:{}", endpoint.host, endpoint.port), source };
     let listener = TcpListener::bind((endpoint.host.as_str(), endpoint.port)).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    tasks.spawn(async move {
+    let accepting = async move {
         let seats = Seats::new(CONNECTIONS, clock.clone());
         let mut connections = JoinSet::new();
         loop {
@@ -144,7 +146,8 @@ where
                 Err(_) => clock.sleep(PAUSE_AFTER_ERRORS).await,
             }
         }
-    });
+    };
+    tasks.spawn(crashes.clone().guard("The server of the probes".to_owned(), accepting));
     Ok(address)
 }
 
@@ -204,10 +207,10 @@ mod tests {
     /// More than there are seats, and the kubelet still gets its answer; later, the silent ones are closed.
     #[tokio::test(start_paused = true)]
     async fn silent_connections_keep_nobody_out() {
-        let mut tasks = JoinSet::new();
+        let (crashes, mut tasks) = (Crashes::new(crate::Log::silent()), JoinSet::new());
         let endpoint = Endpoint { host: "127.0.0.1".into(), port: 0, path: "/".into() };
         let answer = |_: String| async move { Answer::json(200, &json!({})) };
-        let address = serve(&endpoint, Clock::system(), answer, &mut tasks).await.unwrap();
+        let address = serve(&endpoint, Clock::system(), answer, &crashes, &mut tasks).await.unwrap();
         let mut silent = Vec::new();
         for _ in 0..2 * CONNECTIONS {
             silent.push(TcpStream::connect(address).await.unwrap());
@@ -223,18 +226,18 @@ mod tests {
 
     #[tokio::test]
     async fn pages() {
-        let mut tasks = JoinSet::new();
+        let (crashes, mut tasks) = (Crashes::new(crate::Log::silent()), JoinSet::new());
         let endpoint = Endpoint { host: "localhost".into(), port: 0, path: "/".into() };
         let answer =
             |path: String| async move { Answer::json(if path == "/" { 200 } else { 404 }, &json!({"path": path})) };
-        let address = serve(&endpoint, Clock::system(), answer, &mut tasks).await.unwrap();
+        let address = serve(&endpoint, Clock::system(), answer, &crashes, &mut tasks).await.unwrap();
         let text = ask(address, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
         assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with("\r\n\r\n{\"path\":\"/\"}"), "{text}");
         assert!(ask(address, "GET /x?y HTTP/1.1\r\nHost: x\r\n\r\n").await.contains("404"));
         assert!(ask(address, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n").await.contains("405"));
         assert!(ask(address, "rubbish\r\n\r\n").await.contains("400"));
         let taken = Endpoint { port: address.port(), ..endpoint };
-        let refused = serve(&taken, Clock::system(), answer, &mut tasks).await.unwrap_err();
+        let refused = serve(&taken, Clock::system(), answer, &crashes, &mut tasks).await.unwrap_err();
         assert!(refused.to_string().contains("cannot listen on localhost:"), "{refused}");
     }
 }
