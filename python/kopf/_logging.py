@@ -279,6 +279,9 @@ def emit(
 ) -> None:
     """Log a message of the engine."""
     target = logging.getLogger(name)
+    if reference is not None and 'namespace' not in reference:
+        # Loggers of handlers have it, too, for objects that are cluster-scoped.
+        reference = {**reference, 'namespace': None}
     extra = {'settings': settings, 'k8s_skip': local, 'k8s_ref': reference} \
         if reference is not None else None
     target.log(level, message, extra=extra, exc_info=error)

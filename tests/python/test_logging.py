@@ -15,6 +15,7 @@ from kopf._logging import (
     LevelWatch,
     TerseObjectLogger,
     _KopfStreamHandler,
+    emit,
     get_levels,
     make_formatter,
 )
@@ -75,6 +76,18 @@ def test_json(stream: io.StringIO) -> None:
         'error': 'ValueError: y', 'object': REFERENCE, 'severity': 'info'}
     assert list(json.loads(stream.getvalue())) == [
         'message', 'mine', 'moment', 'bytes', 'error', 'timestamp', 'object', 'severity']
+
+
+def test_json_of_the_engine_refers_to_cluster_scoped_objects_as_handlers_do(
+        stream: io.StringIO) -> None:
+    use(kopf.LogFormat.JSON, None, None)
+    reference = {'apiVersion': 'v1', 'kind': 'K', 'name': 'c', 'uid': 'u'}
+    emit('kopf.objects', logging.INFO, 'hello', reference=reference, local=True, error=None,
+         settings=kopf.OperatorSettings())
+    CLUSTER_LOGGER.info('hello')
+    by_engine, by_handler = map(json.loads, stream.getvalue().splitlines())
+    assert by_engine['object'] == {**reference, 'namespace': None}
+    assert by_engine['object'].keys() == by_handler['object'].keys()
 
 
 def test_json_with_prefix_and_key(stream: io.StringIO) -> None:

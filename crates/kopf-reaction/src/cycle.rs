@@ -596,6 +596,7 @@ impl Cycle {
         if let Some(new) = scene.new.as_ref().filter(|_| tells_states && (missed || (finished && !round.done()))) {
             round.finished_with(&encode_seen(new), |id| !self.resuming.contains(id));
         }
+        let counts = round.counts();
         // Those that have seen what is there now need not see it again in the update for those that have not.
         let carried = match round.done() && missed && tells_states {
             true => round.carry_over(Reason::Update.as_str(), |id, state| {
@@ -611,7 +612,6 @@ impl Cycle {
             return;
         }
         if round.done() {
-            let counts = round.counts();
             self.notes.push(Note::info(format!(
                 "{} is processed: {} succeeded; {} failed.",
                 capitalized(scene.reason().title()),

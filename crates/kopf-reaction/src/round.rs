@@ -90,7 +90,12 @@ impl Round {
     ) -> Self {
         // No more than needed: it is kept as long as the handlers take.
         let mut states: Vec<(Arc<str>, HandlerState)> = Vec::with_capacity(records.len() + handlers.len());
-        states.extend(records.into_iter().map(|(id, record)| (id, HandlerState::from_record(&record, now))));
+        for (id, record) in records {
+            // Handlers of the same name share one record.
+            if !states.iter().any(|(known, _)| *known == id) {
+                states.push((id, HandlerState::from_record(&record, now)));
+            }
+        }
         for handler in &handlers {
             match states.iter_mut().find(|(id, _)| *id == handler.id) {
                 Some((_, state)) => state.active = true,

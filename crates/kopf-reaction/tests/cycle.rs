@@ -498,6 +498,33 @@ fn a_change_while_the_operator_is_down_amid_the_handling_becomes_the_next_update
     assert_eq!(lines.collect::<Vec<_>>(), expected);
 }
 
+/// The lines that tell how many handlers have succeeded.
+fn processed(theatre: &Theatre) -> Vec<&str> {
+    theatre.protocol.iter().filter(|line| line.contains(" is processed: ")).map(String::as_str).collect()
+}
+
+/// Those that need not be called again in the next update still count in the creation. A field of the status is what
+/// field handlers usually make each other see.
+#[test]
+fn those_that_have_seen_the_newest_state_count_once_in_each_round() {
+    let mut theatre = Theatre::new(
+        spec(),
+        vec![on(0, "a", "create"), on(1, "b", "create"), declare(2, "f", json!({"field": ["spec", "x"]}))],
+    );
+    theatre.turn();
+    theatre.edit(json!({"spec": {"y": 2}}));
+    theatre.play();
+    assert_eq!(processed(&theatre)[0], "info: Creation is processed: 3 succeeded; 0 failed.");
+}
+
+#[test]
+fn functions_with_one_id_share_one_record_and_count_once() {
+    let handlers = vec![on(0, "a", "create"), on(1, "a", "resume"), on(2, "b", "create")];
+    let mut theatre = Theatre::new(spec(), handlers).with_outcomes("a", [temporary(1.0)]);
+    theatre.play();
+    assert_eq!(processed(&theatre), ["info: Creation is processed: 2 succeeded; 0 failed."]);
+}
+
 /// In kopf 1.45, the progress stays on the object, and `a` does not get to know that its change was taken back.
 #[test]
 fn a_change_that_is_taken_back_is_undone() {
