@@ -141,11 +141,12 @@ class StatusProgressStorage(ProgressStorage):
         self._touch_field = self._parse(field)
 
     def fetch(self, *, key: HandlerId, body: Body) -> ProgressRecord | None:
-        records = resolve(body, self.field, None) or {}
-        record, beside = records.get(key), records.get(key + _ESSENCE_SUFFIX)
+        records: dict[str, Any] = resolve(body, self.field, None) or {}
+        record: Any = records.get(key)
+        beside = records.get(key + _ESSENCE_SUFFIX)
         # Kopf 1.45 does not remove it with the record; then it belongs to an earlier one.
         if record and beside and record.get('stopped') == beside.get('stopped'):
-            return {**record, 'essence': beside.get('essence')}
+            record = {**record, 'essence': beside.get('essence')}
         return record
 
     def store(self, *, key: HandlerId, record: ProgressRecord, body: Body, patch: Patch) -> None:
