@@ -280,7 +280,7 @@ def emit(
     """Log a message of the engine."""
     target = logging.getLogger(name)
     if reference is not None and 'namespace' not in reference:
-        # Loggers of handlers have it, too, for objects that are cluster-scoped.
+        # The loggers of handlers also show a null namespace for cluster-scoped objects.
         reference = {**reference, 'namespace': None}
     extra = {'settings': settings, 'k8s_skip': local, 'k8s_ref': reference} \
         if reference is not None else None

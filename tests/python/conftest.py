@@ -18,7 +18,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == pathlib.Path(__file__).parent:
             item.add_marker(pytest.mark.filterwarnings('error'))
-            # As of 0.20.15, on Python 3.14.
+            # kr8s 0.20.15 calls a function that Python 3.14 deprecates.
             item.add_marker(pytest.mark.filterwarnings(
                 "ignore:'asyncio.iscoroutinefunction' is deprecated:DeprecationWarning:kr8s"))
 

@@ -503,8 +503,7 @@ fn processed(theatre: &Theatre) -> Vec<&str> {
     theatre.protocol.iter().filter(|line| line.contains(" is processed: ")).map(String::as_str).collect()
 }
 
-/// Those that need not be called again in the next update still count in the creation. A field of the status is what
-/// field handlers usually make each other see.
+/// Handlers that have seen the newest state are not called in the next update, but still count in the creation.
 #[test]
 fn those_that_have_seen_the_newest_state_count_once_in_each_round() {
     let mut theatre = Theatre::new(
