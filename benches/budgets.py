@@ -1,12 +1,12 @@
-"""``python -m benches.budgets``: the steps of an operator in instructions, against their budgets.
+"""``python -m benches.budgets``: counts the instructions of each step of an operator.
 
     python -m benches.budgets                  # fails if a step costs over 5 % more than its budget
     python -m benches.budgets --only watch-event,patch-request
-    python -m benches.budgets --write          # make the figures of now the budgets
+    python -m benches.budgets --write          # writes the measured figures as the budgets
 
-Times depend on the machine and on who else uses it; counts of instructions do not. Each step is run
-under valgrind with a small and with a large count: the difference is the cost of the step itself,
-without the start of the process. Called by ``make bench-budgets``, which builds them before.
+Times depend on the machine and on its load; instruction counts do not. Each step runs under
+valgrind with a small and with a large count. The difference is the cost of the step itself,
+without the start of the process. ``make bench-budgets`` builds the programs, then calls this.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ except ImportError:  # Python 3.10
 HERE = pathlib.Path(__file__).parent
 BUDGETS = HERE / 'budgets.toml'
 
-#: How much more than its budget a step may cost, before it counts as exceeded.
+#: How far a step may exceed its budget.
 TOLERANCE = 0.05
 
 
@@ -50,8 +50,8 @@ def main() -> int:
     for name in names:
         budget, cost = steps[name]['instructions'], measure(name, **steps[name])
         share = cost / budget - 1 if budget else float('inf')
-        verdict = 'EXCEEDED' if share > TOLERANCE and not options.write else 'ok'
-        print(f'{name:20} {cost:>12,} of {budget:>12,} {share:+8.1%}  {verdict}', flush=True)
+        result = 'EXCEEDED' if share > TOLERANCE and not options.write else 'ok'
+        print(f'{name:20} {cost:>12,} of {budget:>12,} {share:+8.1%}  {result}', flush=True)
         if options.write:
             write(name, cost)
         elif share > TOLERANCE:
@@ -59,7 +59,7 @@ def main() -> int:
     if exceeded:
         print(
             f'Over the budget by more than {TOLERANCE:.0%}: {", ".join(exceeded)}. '
-            'Make it leaner; or, if it is worth it, say why and raise the budget.',
+            'Make it cheaper; or, if the cost is worth it, say why and raise the budget.',
             file=sys.stderr,
         )
     return 1 if exceeded else 0
@@ -68,13 +68,13 @@ def main() -> int:
 def measure(
     name: str, counts: list[int], program: str = 'rust', times: int = 1, **_: Any
 ) -> int:
-    """The cost of one step: what is done ``times`` times per count."""
+    """Return the cost of one step, which runs ``times`` times per count."""
     few, many = counts
     return round((run(name, program, many) - run(name, program, few)) / (many - few) / times)
 
 
 def run(name: str, program: str, count: int) -> int:
-    """The instructions of a whole process."""
+    """Return the instructions of a whole process."""
     target = pathlib.Path(os.environ.get('CARGO_TARGET_DIR', HERE.parent / 'target'))
     command = {
         'rust': [str(target / 'release' / 'kopf-bench-instructions')],
@@ -83,17 +83,17 @@ def run(name: str, program: str, count: int) -> int:
     with tempfile.TemporaryDirectory() as folder:
         counting = ['valgrind', '--tool=cachegrind', '--cache-sim=no',
                     f'--cachegrind-out-file={folder}/out', *command, name, str(count)]
-        # Neither the addresses nor the order of sets may differ from run to run.
+        # Hashes must not differ from run to run, or the order of sets would.
         env = {**os.environ, 'PYTHONHASHSEED': '0', 'PYTHONDONTWRITEBYTECODE': '1'}
         done = subprocess.run(counting, capture_output=True, text=True, env=env)
     found = re.search(r'I\s+refs:\s+([\d,]+)', done.stderr)
     if done.returncode or found is None:
-        raise SystemExit(f'{" ".join(command)} {name} {count} has failed:\n{done.stderr[-3000:]}')
+        raise SystemExit(f'{" ".join(command)} {name} {count} failed:\n{done.stderr[-3000:]}')
     return int(found[1].replace(',', ''))
 
 
 def write(name: str, cost: int) -> None:
-    """Replace one figure, and leave the rest of the file as it is."""
+    """Replace one figure and keep the rest of the file."""
     text = BUDGETS.read_text()
     pattern = rf'(?s)(\n\[{re.escape(name)}\]\n.*?\ninstructions = )[\d_]+'
     BUDGETS.write_text(re.sub(pattern, rf'\g<1>{cost:_}', text, count=1))

@@ -1,4 +1,7 @@
-"""Small line charts as SVG, without a library: panels side by side, with a logarithmic x."""
+"""Draws small line charts as SVG: panels side by side, with a logarithmic x axis.
+
+Called by scale.py. A plotting library would be a large dependency for one chart.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,7 @@ def drawn(panel: Panel, left: float, top: float) -> list[str]:
 
 
 def ceiling(value: float) -> float:
-    """The next round number of which a quarter is round, too."""
+    """Return the next round number whose quarter is round, too."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))

@@ -1,7 +1,7 @@
-"""Operators as processes of their own, on an embedded cluster in this process.
+"""Runs operators as separate processes, on an embedded cluster in this process.
 
-Used by timers.py and scale.py. What operators cost is what the kernel tells; how far they are, is
-in their own metrics.
+Used by timers.py and scale.py. The kernel reports what an operator costs; the operator's own
+metrics show how far it is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Samples = dict[str, float]
 def running(
     script: pathlib.Path, env: dict[str, str] | None = None
 ) -> Iterator[tuple[OperatorProcess, Callable[[], Samples]]]:
-    """``kopf run`` of the script, and a function that reads its metrics."""
+    """Start ``kopf run``; yield the process and a function that reads its metrics."""
     with socket.socket() as listener:
         listener.bind(('localhost', 0))
         address = f'http://localhost:{listener.getsockname()[1]}'
@@ -45,7 +45,7 @@ def running(
 
 
 def fetch_metrics(address: str) -> Samples:
-    """All samples by their names with labels; none if nobody answers."""
+    """Return all samples by their names with labels; none if the operator does not answer."""
     try:
         with urllib.request.urlopen(address, timeout=10) as answer:
             lines = answer.read().decode().splitlines()
@@ -63,8 +63,8 @@ def wait_until(
         time.sleep(0.2)
 
 
-def rest(operator: OperatorProcess) -> float:
-    """Wait until it does nothing any more; the CPU seconds until then."""
+def wait_until_idle(operator: OperatorProcess) -> float:
+    """Wait until the operator does nothing; return its CPU seconds until then."""
     before, now = -1.0, operator.cpu()
     while now - before > 0.02:
         time.sleep(1)

@@ -1,13 +1,13 @@
-"""``python -m benches.scale``: whether the cost per object stays the same, however many there are.
+"""``python -m benches.scale``: does the cost per object depend on the number of objects?
 
     python -m benches.scale                                  # Linux; an idle machine; 3 minutes
-    python -m benches.scale --sizes 1000,2000 --out /tmp/x   # to see that all works
-    python -m benches.scale --render benches/results/scale   # only draw the plot again
+    python -m benches.scale --sizes 1000,2000 --out /tmp/x   # a quick check of the benchmark
+    python -m benches.scale --render benches/results/scale   # only redraw the plot
 
 The job is that of ``benches.peers``: a finalizer and a status for each object. For each number of
-objects: all exist when the operator starts, and are handled; then it is started once more on top of
-them, when there is nothing to do. The cluster is the embedded one, in this process, so that it is
-no bottleneck. What an operator without objects takes is subtracted.
+objects, the operator starts when all objects exist, and handles them. Then it restarts on the same
+objects and has nothing to do. The embedded cluster runs in this process, so that it is no
+bottleneck. The cost of an operator without objects is subtracted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import time
 from kopf.testing import Cluster
 
 from .chart import Line, Panel, svg
-from .embedded import create, rest, running, wait_until
+from .embedded import create, running, wait_until, wait_until_idle
 from .peers.__main__ import machine
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -38,7 +38,7 @@ IDLE = 'kopf_queue_objects{state="idle"}'
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One operator from its start until it is at rest."""
+    """One operator from its start until it is idle."""
 
     seconds: float
     cpu_seconds: float
@@ -62,7 +62,7 @@ def measure(script: pathlib.Path, objects: int, calls: int) -> Run:
             lambda seen: seen.get(IDLE, -1) >= objects and seen.get(CALLED, 0) >= calls,
         )
         seconds = time.time() - operator.started
-        cpu = rest(operator)
+        cpu = wait_until_idle(operator)
         return Run(seconds, cpu, operator.rss(), operator.peak_rss())
 
 
@@ -96,7 +96,7 @@ def measure_point(objects: int) -> Point:
 
 
 def per_object(point: Point, run: Run) -> tuple[float, float, float]:
-    """Milliseconds, CPU microseconds, resident bytes; of one object."""
+    """Return milliseconds, CPU microseconds and resident bytes per object."""
     return (
         (run.seconds - point.without.seconds) / point.objects * 1e3,
         (run.cpu_seconds - point.without.cpu_seconds) / point.objects * 1e6,
@@ -145,7 +145,7 @@ def main() -> None:
         help='numbers of objects, separated by commas',
     )
     parser.add_argument('--out', type=pathlib.Path, default=HERE / 'results' / 'scale')
-    parser.add_argument('--render', type=pathlib.Path, metavar='DIR', help='only draw again')
+    parser.add_argument('--render', type=pathlib.Path, metavar='DIR', help='only redraw')
     args = parser.parse_args()
     folder = args.render or args.out
     if not args.render:

@@ -1,11 +1,11 @@
-"""``python -m benches.timers``: what timers cost while they wait, and after they were called.
+"""``python -m benches.timers``: measures what timers cost while they wait, and after a call.
 
     python -m benches.timers --n 50000                  # Linux; 6 minutes; needs an idle machine
-    python -m benches.timers --n 2000 --idle-seconds 5  # to see that all works
+    python -m benches.timers --n 2000 --idle-seconds 5  # a quick check of the benchmark
 
-One object has one timer. The cluster is the embedded one, in this process; the operator is a
-process of its own, and its memory and its time are those which the kernel tells. All figures are
-differences from the same operator without objects. It ends with an error if they are too high.
+Each object has one timer. The embedded cluster runs in this process; the operator is a separate
+process, and the kernel reports its memory and CPU time. All figures are differences from the same
+operator without objects. The command fails if they are too high.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import time
 
 from kopf.testing import Cluster
 
-from .embedded import create, rest, running, wait_until
+from .embedded import create, running, wait_until, wait_until_idle
 
 PROJECT = pathlib.Path(__file__).resolve().parents[1]
 CRDS = PROJECT / 'tests' / 'controlplane' / 'manifests' / 'crds.yaml'
@@ -28,7 +28,7 @@ RESOURCE = '/apis/kopf.dev/v1/namespaces/default/kopfexamples'
 CALLED = 'kopf_handler_duration_seconds_count{handler="timer_fn",kind="timer"}'
 IDLE = 'kopf_queue_objects{state="idle"}'
 
-#: What a timer may cost.
+#: The limits per timer, and for all timers together.
 BYTES_PER_TIMER = 1024
 CORE_PERCENT = 1.0
 
@@ -48,7 +48,7 @@ def configure(settings, **_):
 
 @dataclasses.dataclass(frozen=True)
 class Figures:
-    """One operator that has come to rest."""
+    """One idle operator."""
 
     rss_mib: float
     peak_mib: float
@@ -59,7 +59,7 @@ class Figures:
 
 
 class TimersBench:
-    """The cluster with the objects, and the operators on it, one after another."""
+    """The cluster with the objects, and the operators on it, one at a time."""
 
     def __init__(self, cluster: Cluster, folder: pathlib.Path, idle_seconds: float) -> None:
         self._cluster = cluster
@@ -79,7 +79,7 @@ class TimersBench:
         create(self._cluster, RESOURCE, bodies)
 
     def measure(self, kind: str, *, objects: int, calls: int) -> Figures:
-        """An operator from its start until nothing is left to do, and for a while after that."""
+        """Run an operator until nothing is left to do, then measure it for a while."""
         script = self._folder / 'timers.py'
         script.write_text(OPERATOR.format(kind=kind))
         with running(script, {'INITIAL_DELAY': '0' if calls else '36000'}) as (operator, metrics):
@@ -88,7 +88,7 @@ class TimersBench:
                 metrics,
                 lambda seen: seen.get(IDLE, -1) >= objects and seen.get(CALLED, 0) >= calls,
             )
-            cpu = rest(operator)  # what was called is put away by then
+            cpu = wait_until_idle(operator)  # the calls are finished, and their memory is freed
             started = time.monotonic()
             time.sleep(self._idle_seconds)
             spent = (operator.cpu() - cpu) / (time.monotonic() - started)

@@ -1,7 +1,7 @@
 """An operator with many handlers: ``calls.py python-call-async|python-call-sync HANDLERS``.
 
-Run by ``benches/budgets.py``. There are always as many objects; each handler more is one call more
-for each of them.
+Run by ``benches/budgets.py``. The number of objects is fixed, so each additional handler means one
+additional call per object.
 """
 
 import asyncio

@@ -1,12 +1,12 @@
 """``python -m benches.peers``: operator frameworks side by side on a real control plane.
 
-    python -m benches.peers --quick           # to see that all works: small numbers, one round
-    python -m benches.peers                          # in full
+    python -m benches.peers --quick           # a quick check: small numbers, one round
+    python -m benches.peers                          # the full benchmark
     python -m benches.peers --only ours-rust,kube-rs --phases storm,update --n 500 --rounds 4
-    python -m benches.peers --render DIR --readme README.md   # only make the tables again
+    python -m benches.peers --render DIR --readme README.md   # only render the tables again
 
 All operators run on the same control plane, one at a time, in the order A B C, C B A, …, so that
-the drift and the noise show. Called by ``make bench`` and ``make bench-quick``.
+drift and noise show. Called by ``make bench`` and ``make bench-quick``.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ QUICK = Scale(
     latency_seconds=3.0,
     idle_seconds=2.0,
     startups=1,
-    settle_seconds=1.0,
+    quiet_seconds=1.0,
     timer_seconds=2.0,
     timer_rounds=1,
 )
 
 
-#: The fields of the scale that can be given in the command line.
+#: The fields of the scale that the command line can set.
 SIZES = ('n', 'burst_n', 'idle_n', 'crowd_n', 'timeout_seconds')
 
 
@@ -65,7 +65,7 @@ def main() -> None:
         scale, **{name: value for name, value in given.items() if value is not None}
     )
     rounds = args.rounds or (1 if args.quick else 2)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is cleaned up
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # run the cleanup
 
     log('building')
     configuration.prepare(operators)
@@ -105,13 +105,13 @@ def run_rounds(
     data: dict[str, Any],
     out: pathlib.Path,
 ) -> None:
-    """All rounds; the results are written after each run, so that nothing is lost."""
+    """Run all rounds; write the results after each run, so that nothing is lost."""
     for group in GROUPS:
         wanted = {operator.name: phases_of(operator, phases & set(group)) for operator in operators}
         involved = [operator for operator in operators if wanted[operator.name]]
         if 'crowd' in group and involved:
-            log('gathering the crowd')
-            bench.gather_crowd(involved)
+            log('creating the crowd')
+            bench.create_crowd(involved)
         for number in range(rounds_of(group, rounds)):
             for operator in involved if number % 2 == 0 else involved[::-1]:
                 began = time.monotonic()
@@ -133,7 +133,7 @@ def phases_of(operator: OperatorEntry, phases: set[str]) -> set[str]:
 
 
 def rounds_of(group: tuple[str, ...], rounds: int) -> int:
-    """Half as many for those with most objects: they take the longest, and differ the least."""
+    """Half as many for the phases with most objects: they take longest and vary least."""
     return max(1, rounds // 2) if {'burst', 'idle', 'crowd'} & set(group) else rounds
 
 
@@ -152,7 +152,7 @@ def chosen(configuration: Configuration, only: list[str] | None) -> list[Operato
         return [operator for operator in configuration.operators if operator.default]
     by_name = {operator.name: operator for operator in configuration.operators}
     if unknown := set(only) - set(by_name):
-        sys.exit(f'No such operators: {", ".join(sorted(unknown))}; there are {", ".join(by_name)}')
+        sys.exit(f'No such operators: {", ".join(sorted(unknown))}; known: {", ".join(by_name)}')
     return [by_name[name] for name in only]
 
 
@@ -182,7 +182,7 @@ def arguments() -> argparse.Namespace:
         '--timeout',
         type=int,
         dest='timeout_seconds',
-        help='seconds until all objects of a phase must be ready',
+        help='seconds within which all objects of a phase must be ready',
     )
     parser.add_argument('--rounds', type=int)
     parser.add_argument('--quick', action='store_true', help='small numbers, one round')
@@ -191,7 +191,7 @@ def arguments() -> argparse.Namespace:
         '--render',
         type=pathlib.Path,
         metavar='DIR',
-        help='only make the tables again',
+        help='only render the tables again',
     )
     parser.add_argument(
         '--readme', type=pathlib.Path, help='with --render: put the short table into this file'

@@ -1,4 +1,7 @@
-"""Counts the requests of each user: exactly, from the audit log of the API server."""
+"""Counts the requests of each user exactly, from the audit log of the API server.
+
+Used by phases.py.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 
 
 class Audit:
-    """The counts so far; reads only what was added to the log since the last look."""
+    """The counts so far; each look reads only the new lines of the log."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self._path = path
@@ -36,7 +39,7 @@ class Audit:
                 self._count(json.loads(line))
 
     def _count(self, entry: dict[str, Any]) -> None:
-        if entry['verb'] == 'watch':  # has a line when it starts, and one when it ends
+        if entry['verb'] == 'watch':  # one line when it starts, one when it ends
             if entry['auditID'] in self._watches:
                 return
             self._watches.add(entry['auditID'])

@@ -1,4 +1,4 @@
-"""Reads operators.toml; builds what the operators under test are made of; tells their versions."""
+"""Reads operators.toml, builds the operators under test, and asks them for their versions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CACHE = pathlib.Path(os.environ.get('XDG_CACHE_HOME') or '~/.cache').expanduser(
 
 @dataclasses.dataclass(frozen=True)
 class OperatorEntry:
-    """One operator under test, as operators.toml has it."""
+    """One operator under test: an entry of operators.toml."""
 
     name: str
     command: tuple[str, ...]
@@ -31,7 +31,7 @@ class OperatorEntry:
     build: tuple[str, ...]
     version: tuple[str, ...]
     default: bool
-    #: The phases it takes part in; None for all.
+    #: The phases that it runs; None for all.
     phases: frozenset[str] | None
 
 
@@ -95,5 +95,5 @@ class Configuration:
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Put the values in for the placeholders: ``{name}``."""
+    """Replace the placeholders ``{name}`` with their values."""
     return re.sub(r'\{(\w+)\}', lambda match: values.get(match[1], match[0]), text)

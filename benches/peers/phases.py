@@ -1,6 +1,6 @@
-"""The phases of the benchmark: what is done to the objects, and what is measured meanwhile.
+"""The phases of the benchmark: what each does to the objects, and what it measures meanwhile.
 
-One operator runs at a time, in fresh namespaces, with a user of its own. Called by run.py.
+One operator runs at a time, in fresh namespaces, with its own user. Called by __main__.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ sys.path.insert(0, str(PROJECT / 'tests' / 'controlplane'))
 from cluster_client import kubeconfig, wait_for
 from controlplane import ControlPlane
 
-#: In this order; all of a group use the same objects.
+#: In this order; the phases of a group use the same objects.
 GROUPS = (
     ('startup',),
     ('storm', 'update', 'delete', 'latency'),
@@ -42,7 +42,7 @@ Figures = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """How much of everything."""
+    """The numbers of objects, and the durations."""
 
     n: int = 2000
     burst_n: int = 10000
@@ -53,9 +53,9 @@ class Scale:
     latency_seconds: float = 60.0
     idle_seconds: float = 20.0
     startups: int = 3
-    settle_seconds: float = 6.0
+    quiet_seconds: float = 6.0
     timeout_seconds: int = 240
-    #: The timers of each object, and how often all of them are called while it is measured.
+    #: The interval of the timers, and how many calls of each are measured.
     timer_seconds: float = 10.0
     timer_rounds: int = 3
 
@@ -84,8 +84,8 @@ class Bench:
         crds = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
         self._plane.client.create(crds, json.loads((HERE / 'crd.json').read_text()))
         wait_for('the kind', lambda: self._plane.client.find('/apis/bench.dev/v1/widgets?limit=1'))
-        # The API server sizes its watch buffers by the recent traffic of the resource. With those
-        # of a fresh resource (10 events), it closes the watches on every burst. So, no cold starts.
+        # The API server sizes its watch buffers by the recent traffic of the resource. With the
+        # buffers of a new resource (10 events), it closes the watches at every burst. So warm up.
         namespace = self._namespace('warmup')
         n = self._scale.n
         self._load(namespace, 'create', n=n)
@@ -93,22 +93,22 @@ class Bench:
             self._load(namespace, 'patch', n=n, size=size)
         self._load(namespace, 'purge')
 
-    def gather_crowd(self, operators: list[OperatorEntry]) -> None:
-        """Very many objects, all of them handled by all operators: copies of one that they handle.
+    def create_crowd(self, operators: list[OperatorEntry]) -> None:
+        """Create very many objects that all operators have handled: copies of one object.
 
-        They are the same for all, as it would take too long to have them handled by each. They
+        All operators share them, since it would take too long if each handled its own. They
         stay until the control plane is gone.
         """
         namespace = self._namespace('crowd')
         self._load(namespace, 'create', n=1)
         for entry in operators:
             with self._running(entry, namespace) as operator:
-                self._settle(operator, self._scale.settle_seconds)
+                self._wait_until_quiet(operator, self._scale.quiet_seconds)
         self._load(namespace, 'copy', n=self._scale.crowd_n)
         self._crowd_namespace = namespace
 
     def run(self, operator: OperatorEntry, phases: set[str]) -> Figures:
-        """The figures by phase; what failed is under ``errors``."""
+        """Return the figures by phase; failures are under ``errors``."""
         figures: Figures = {}
         for group, run in (
             ('startup', self._startup),
@@ -127,7 +127,7 @@ class Bench:
     # ------------------------------------------------------------------ phases
 
     def _startup(self, entry: OperatorEntry, phases: set[str], into: Figures) -> None:
-        """From the spawning to the first status, of one object that exists already."""
+        """Measure from the spawn to the first status of one existing object."""
         times, cpus, rss = [], [], 0.0
         for _ in range(self._scale.startups):
             namespace = self._namespace(entry.name)
@@ -138,7 +138,7 @@ class Bench:
                 self._running(entry, namespace) as operator,
             ):
                 times.append(result()['done'] - operator.started)
-                self._settle(operator, 1.0)
+                self._wait_until_quiet(operator, 1.0)
                 cpus.append(operator.cpu())
                 rss = operator.rss()
             self._load(namespace, 'purge')
@@ -178,7 +178,7 @@ class Bench:
                     figures.update(result())
 
     def _burst(self, entry: OperatorEntry, phases: set[str], into: Figures) -> None:
-        """As a storm, but of so many objects that they do not all fit in flight."""
+        """As a storm, but with more objects than can be in flight at once."""
         namespace = self._namespace(entry.name)
         with contextlib.ExitStack() as stack:
             stack.callback(self._load, namespace, 'purge')
@@ -186,14 +186,14 @@ class Bench:
             self._storm(entry, namespace, n, into.setdefault('burst', {}), stack)
 
     def _idle(self, entry: OperatorEntry, phases: set[str], into: Figures) -> None:
-        """Memory and CPU with many handled objects; then a restart on top of them."""
+        """Memory and CPU with many handled objects; then a restart on the same objects."""
         n, namespace = self._scale.idle_n, self._namespace(entry.name)
         self._calm()
         with contextlib.ExitStack() as stack:
             stack.callback(self._load, namespace, 'purge')
             idle = into.setdefault('idle', {'n': n})
             with self._running(entry, namespace) as operator:
-                # In batches: not every operator gets through 10,000 objects at once.
+                # In batches, because not every operator can handle 10,000 objects at once.
                 with self._measured(entry, operator, 0.0, idle):
                     options = {'n': n, 'batch': self._scale.idle_batch}
                     with self._observing(namespace, 'feed', **options) as result:
@@ -214,26 +214,26 @@ class Bench:
                 into['timers'] = {'n': n, **self._measure_timers(entry, namespace, n)}
 
     def _crowd(self, entry: OperatorEntry, phases: set[str], into: Figures) -> None:
-        """A restart on top of very many objects."""
+        """A restart on very many handled objects."""
         n, figures = self._scale.crowd_n, into.setdefault('crowd', {})
         self._restart(entry, self._crowd_namespace, n, figures)
         if writes := {key for key in figures['requests'] if re.match('patch|update', key)}:
-            raise RuntimeError(f'handled objects are handled again: {", ".join(sorted(writes))}')
+            raise RuntimeError(f'it handles objects again: {", ".join(sorted(writes))}')
 
     # ------------------------------------------------------------------ parts of phases
 
     def _restart(self, entry: OperatorEntry, namespace: str, n: int, figures: Figures) -> None:
-        """A new process on top of objects that are all handled already: nothing is to be done."""
+        """A new process on objects that are all handled already has nothing to do."""
         figures['n'] = n
         self._calm()
         with (
             self._running(entry, namespace) as operator,
             self._measured(entry, operator, 0.0, figures),
         ):
-            time.sleep(self._scale.settle_seconds)
+            time.sleep(self._scale.quiet_seconds)
 
     def _measure_timers(self, entry: OperatorEntry, namespace: str, n: int) -> Figures:
-        """A timer for each object, which does nothing; all are handled already."""
+        """Run a timer that does nothing for each object; all objects are handled already."""
         interval, rounds = self._scale.timer_seconds, self._scale.timer_rounds
         env = {**entry.env, 'BENCH_TIMERS': f'{interval:g}'}
         timed = dataclasses.replace(entry, env=env)
@@ -245,7 +245,7 @@ class Bench:
             time.sleep(interval * rounds)
             operator.check()
             figures: Figures = {'cpu_s': operator.cpu() - before, 'rss_mib': operator.rss()}
-        # They tell every hundredth call.
+        # The operators print every hundredth call.
         ticks = re.findall(rb'^ticks: (\d+)$', log.read_bytes()[seen:], re.MULTILINE)
         figures |= {'rounds': rounds, 'calls': max(map(int, ticks), default=0)}
         if figures['calls'] < n * rounds:
@@ -260,7 +260,7 @@ class Bench:
         figures: Figures,
         stack: contextlib.ExitStack,
     ) -> OperatorProcess:
-        """All objects exist when the operator starts. It runs on until the stack is closed."""
+        """All objects exist when the operator starts. It runs until the stack closes."""
         figures['n'] = n
         figures['load_s'] = self._load(namespace, 'create', n=n)['seconds']
         self._calm()
@@ -285,12 +285,12 @@ class Bench:
     def _measured(
         self, entry: OperatorEntry, operator: OperatorProcess, cpu: float, into: Figures
     ) -> Iterator[None]:
-        """CPU, memory and requests, until the operator is quiet again."""
+        """Measure CPU, memory and requests until the operator is quiet again."""
         requests, terminated = self._audit.of(self._user(entry)), self._terminated_watches()
         plane_cpu = cpu_seconds(*self._plane_pids)
         yield
         into['sockets'] = socket_count(*operator.pids())
-        self._settle(operator, self._scale.settle_seconds)
+        self._wait_until_quiet(operator, self._scale.quiet_seconds)
         into['cpu_s'] = operator.cpu() - cpu
         into['peak_rss_mib'] = operator.peak_rss()
         into['rss_mib'] = operator.rss()
@@ -346,7 +346,7 @@ class Bench:
     def _observing(
         self, namespace: str, command: str, **options: Any
     ) -> Iterator[Callable[[], dict[str, Any]]]:
-        """Start an observer, wait until it watches; give a function that awaits its result."""
+        """Start an observer and wait until it watches; yield a function that awaits its result."""
         options['timeout'] = f'{self._scale.timeout_seconds}s'
         process = subprocess.Popen(
             self._loader(namespace, command, **options),
@@ -371,10 +371,10 @@ class Bench:
             process.kill()
             process.wait()
 
-    # ------------------------------------------------------------------ quietness
+    # ------------------------------------------------------------------ waiting until all is quiet
 
     def _terminated_watches(self) -> int:
-        """How many watches the API server has closed as too slow; of anyone."""
+        """Count the watches of all clients that the API server has closed as too slow."""
         metrics = self._plane.client.get('/metrics')
         pattern = r'^apiserver_terminated_watchers_total\{.*widgets.*\} (\d+)'
         return sum(map(int, re.findall(pattern, metrics, re.MULTILINE)))
@@ -387,10 +387,10 @@ class Bench:
             time.sleep(0.5)
             quiet = quiet + 1 if cpu_seconds(*self._plane_pids) - before < 0.08 else 0
 
-    def _settle(
+    def _wait_until_quiet(
         self, operator: OperatorProcess, minimum_seconds: float, timeout_seconds: float = 60.0
     ) -> None:
-        """Wait until the operator does nothing more: no requests, no CPU."""
+        """Wait until the operator makes no requests and uses no CPU."""
         start, quiet = time.monotonic(), 0
         while time.monotonic() - start < timeout_seconds:
             before = operator.cpu(), self._audit.size()

@@ -1,6 +1,6 @@
-"""The operator under test as a tree of processes: started, measured by ``/proc``, stopped.
+"""Starts, measures (by ``/proc``) and stops the process tree of the operator under test.
 
-Used by phases.py. Nothing here knows of Kubernetes.
+Used by phases.py and benches/embedded.py. Nothing here knows about Kubernetes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class OperatorProcess:
 
     def check(self) -> None:
         if self._process.poll() is not None:
-            raise RuntimeError(f'the operator has ended with {self._process.returncode}')
+            raise RuntimeError(f'the operator exited with {self._process.returncode}')
 
     def stop(self) -> None:
         started = {pid: start_ticks(pid) for pid in self.pids()}
@@ -60,7 +60,7 @@ class OperatorProcess:
 
 
 def process_tree(pid: int) -> list[int]:
-    """The process and all its living descendants."""
+    """Return the process and all its living descendants."""
     found = [pid]
     for parent in found:
         for task in pathlib.Path(f'/proc/{parent}/task').glob('*/children'):
@@ -70,19 +70,19 @@ def process_tree(pid: int) -> list[int]:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When it has started, so that a reused pid is never taken for it; None if it does not run."""
+    """Return when the process started, to detect a reused pid; None if it does not run."""
     fields = stat_fields(pid)
     return int(fields[19]) if fields and fields[0] != 'Z' else None
 
 
 def cpu_seconds(*pids: int) -> float:
-    """User and system time, with that of the children that ended and were awaited."""
+    """Return user and system time, including children that ended and were awaited."""
     ticks = sum(sum(map(int, fields[11:15])) for pid in pids if (fields := stat_fields(pid)))
     return ticks / TICKS_PER_SECOND
 
 
 def stat_fields(pid: int) -> list[str]:
-    """The fields of ``/proc/PID/stat`` from the state on; none if there is no such process."""
+    """Return the fields of ``/proc/PID/stat`` from the state on; none if the process is gone."""
     try:
         return pathlib.Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
     except OSError:
@@ -90,7 +90,7 @@ def stat_fields(pid: int) -> list[str]:
 
 
 def memory_mib(field: str, *pids: int) -> float:
-    """``VmRSS`` or ``VmHWM``, summed over the processes."""
+    """Return ``VmRSS`` or ``VmHWM``, summed over the processes."""
     total = 0
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -101,7 +101,7 @@ def memory_mib(field: str, *pids: int) -> float:
 
 
 def socket_count(*pids: int) -> int:
-    """The open network sockets. Those of a pair inside the process are not counted."""
+    """Count the open network sockets, without socket pairs inside the process."""
     total = 0
     for pid in pids:
         network = network_inodes(pid)

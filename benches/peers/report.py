@@ -1,11 +1,11 @@
-"""Makes the tables of the results: in full for results.md, in short for the README."""
+"""Renders the results as tables: all of them for results.md, the main ones for the README."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .bars import bars_table
-from .metrics import METRICS, Results
+from .metrics import METRICS, Results, title_of
+from .targets import targets_table
 
 #: The rows of the README.
 SHORT = (
@@ -45,7 +45,7 @@ def full_report(results: Results) -> str:
         f'latency at {scale["rate"]:g}/s for {scale["latency_seconds"]:g} s; '
         f'idle for {scale["idle_seconds"]:g} s; {data["rounds"]} rounds.',
         '',
-        *(f'- {name}: {version}' for name, version in data['versions'].items()),
+        *(f'- {title_of(name)}: {version}' for name, version in data['versions'].items()),
         '',
         'Medians over the rounds, with (min–max) if they differ.',
         '',
@@ -53,13 +53,15 @@ def full_report(results: Results) -> str:
     ]
     for baseline in data['baselines']:
         if baseline in results.operators:
-            lines += ['', f'Ratios to **{baseline}**, of the medians; below 1 is less than it:', '']
+            title = title_of(baseline)
+            lines += ['', f'Ratios of the medians to **{title}**; below 1 means less:', '']
             lines += ratios_table(results, baseline)
-    lines += ['', '## The bars', '', *bars_table(results)]
-    lines += ['', '## Requests by verb', '', 'As seen by the API server, in the last round.', '']
+    lines += ['', '## Targets', '', *targets_table(results)]
+    lines += ['', '## Requests by verb', '']
+    lines += ['From the audit log of the API server, in the last round.', '']
     lines += requests_of(results)
     errors = [
-        f'- {run["operator"]}, round {run["round"]}: {error}'
+        f'- {title_of(run["operator"])}, round {run["round"]}: {error}'
         for run in data['runs']
         for error in run['figures'].get('errors', [])
     ]
@@ -101,7 +103,7 @@ def ratios_table(results: Results, baseline: str) -> list[str]:
 
 
 def short_table(results: Results) -> list[str]:
-    """For the README: the medians of what matters most, where there is anything to compare."""
+    """Return the README's table: the main medians, where at least two operators have one."""
     lines = header(results)
     for title in SHORT:
         metric = METRICS[title]
@@ -115,16 +117,16 @@ def short_table(results: Results) -> list[str]:
 
 
 def put_into(text: str, results: Results) -> str:
-    """The README with the table made anew between its two marks."""
+    """Return the README with a new table between its two marks."""
     before, begin, rest = text.partition(SHORT_BEGIN)
     _, end, after = rest.partition(SHORT_END)
     if not begin or not end:
-        raise ValueError(f'There are no marks {SHORT_BEGIN} and {SHORT_END}.')
+        raise ValueError(f'The marks {SHORT_BEGIN} and {SHORT_END} are missing.')
     return '\n'.join([before + begin, *short_table(results), end + after])
 
 
 def header(results: Results) -> list[str]:
-    names = results.operators
+    names = [title_of(name) for name in results.operators]
     return ['| | ' + ' | '.join(names) + ' |', '|---|' + '---:|' * len(names)]
 
 
@@ -135,7 +137,7 @@ def requests_of(results: Results) -> list[str]:
         for run in results.data['runs']:
             if run['operator'] == name:
                 figures.update(run['figures'])
-        lines.append(f'- {name}')
+        lines.append(f'- {title_of(name)}')
         for phase, found in figures.items():
             for key in 'requests', 'idle_requests':
                 if isinstance(found, dict) and key in found:

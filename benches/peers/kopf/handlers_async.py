@@ -4,7 +4,7 @@ The same job as the other peers: add a finalizer on first sight, write
 ``status.message`` and ``status.observedGeneration`` for every new generation
 of the spec, remove the finalizer on deletion. Nothing else is posted.
 
-With ``BENCH_TIMERS``, each object also has a timer that does nothing, every so many seconds.
+With ``BENCH_TIMERS=SECONDS``, each object also has a timer with this interval that does nothing.
 """
 
 import os

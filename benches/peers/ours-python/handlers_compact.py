@@ -1,6 +1,6 @@
-"""The same operator, with the records of the framework in the status: fewer writes per object.
+"""The same operator with the framework's records in the status: fewer writes per object.
 
-``settings.persistence.compact`` is of ours alone, so that upstream's Kopf cannot run this file.
+kopf 1.45 has no ``settings.persistence.compact``, so it cannot run this file.
 """
 
 import pathlib
@@ -10,7 +10,7 @@ import kopf
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / 'kopf'))
 
-import handlers_async  # noqa: F401  (its handlers are declared by importing it)
+import handlers_async  # noqa: F401  (the import declares its handlers)
 
 
 @kopf.on.startup()

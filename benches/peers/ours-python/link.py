@@ -1,4 +1,4 @@
-"""Makes the sources of the package known to this interpreter, as an editable installation does."""
+"""Puts the sources of the package on the path of this interpreter, as an editable install does."""
 
 import pathlib
 import sys
