@@ -15,9 +15,40 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kopf import lifecycles, on
-    from kopf._backoff import exponential
-    from kopf._credentials import AiohttpSession, ConnectionInfo
-    from kopf._diffs import Diff, DiffItem, DiffOperation
+    from kopf._call.hierarchies import (
+        adjust_namespace,
+        adopt,
+        append_owner_reference,
+        harmonize_naming,
+        label,
+        remove_owner_reference,
+    )
+    from kopf._call.loggers import LocalObjectLogger, LogFormat, ObjectLogger, configure
+    from kopf._call.posting import event, exception, info, warn
+    from kopf._call.stoppers import (
+        AsyncDaemonStopperChecker,
+        DaemonStopped,
+        DaemonStoppingReason,
+        SyncDaemonStopperChecker,
+    )
+    from kopf._call.subhandlers import execute
+    from kopf._connect.credentials import AiohttpSession, ConnectionInfo
+    from kopf._connect.logins import (
+        login_via_async_client,
+        login_via_client,
+        login_via_pykube,
+        login_with_kubeconfig,
+        login_with_service_account,
+    )
+    from kopf._declare.backoff import exponential
+    from kopf._declare.filters import ABSENT, PRESENT, all_, any_, none_, not_
+    from kopf._declare.handlers import Reason
+    from kopf._declare.registries import (
+        OperatorRegistry,
+        get_default_registry,
+        set_default_registry,
+    )
+    from kopf._declare.settings import OperatorSettings
     from kopf._errors import (
         AdmissionError,
         ErrorsMode,
@@ -27,53 +58,25 @@ if TYPE_CHECKING:
         PermanentError,
         TemporaryError,
     )
-    from kopf._fields import FieldPath, FieldSpec
-    from kopf._filters import ABSENT, PRESENT, all_, any_, none_, not_
-    from kopf._handlers import Reason
-    from kopf._hierarchies import (
-        adjust_namespace,
-        adopt,
-        append_owner_reference,
-        harmonize_naming,
-        label,
-        remove_owner_reference,
-    )
-    from kopf._logging import LocalObjectLogger, LogFormat, ObjectLogger, configure
-    from kopf._login import (
-        login_via_async_client,
-        login_via_client,
-        login_via_pykube,
-        login_with_kubeconfig,
-        login_with_service_account,
-    )
-    from kopf._memo import Index, Memo, Store
-    from kopf._patch import Patch
-    from kopf._posting import event, exception, info, warn
-    from kopf._registry import OperatorRegistry, get_default_registry, set_default_registry
-    from kopf._resources import EVERYTHING, Resource
-    from kopf._run import operator, run, run_tasks, spawn_tasks
-    from kopf._settings import OperatorSettings
-    from kopf._stoppers import (
-        AsyncDaemonStopperChecker,
-        DaemonStopped,
-        DaemonStoppingReason,
-        SyncDaemonStopperChecker,
-    )
-    from kopf._storage.diffbase import (
+    from kopf._objects.diffs import Diff, DiffItem, DiffOperation
+    from kopf._objects.fields import FieldPath, FieldSpec
+    from kopf._objects.memos import Index, Memo, Store
+    from kopf._objects.patches import Patch
+    from kopf._objects.resources import EVERYTHING, Resource
+    from kopf._objects.storage.diffbase import (
         AnnotationsDiffBaseStorage,
         DiffBaseStorage,
         MultiDiffBaseStorage,
         StatusDiffBaseStorage,
     )
-    from kopf._storage.progress import (
+    from kopf._objects.storage.progress import (
         AnnotationsProgressStorage,
         MultiProgressStorage,
         ProgressStorage,
         SmartProgressStorage,
         StatusProgressStorage,
     )
-    from kopf._subhandlers import execute
-    from kopf._types import (
+    from kopf._objects.typedefs import (
         BodyEssence,
         HandlerId,
         Headers,
@@ -93,7 +96,7 @@ if TYPE_CHECKING:
         WebhookFn,
         WebhookServerProtocol,
     )
-    from kopf._views import (
+    from kopf._objects.views import (
         Annotations,
         Body,
         Labels,
@@ -103,7 +106,8 @@ if TYPE_CHECKING:
         build_object_reference,
         build_owner_reference,
     )
-    from kopf._webhooks import (
+    from kopf._run.operator import operator, run, run_tasks, spawn_tasks
+    from kopf._webhooks.servers import (
         WebhookAutoServer,
         WebhookAutoTunnel,
         WebhookDockerDesktopServer,
@@ -116,55 +120,55 @@ if TYPE_CHECKING:
     from kopf.on import daemon, index, register, subhandler, timer
 
 _HOMES = {
-    '_backoff': 'exponential',
-    '_credentials': 'AiohttpSession ConnectionInfo',
-    '_diffs': 'Diff DiffItem DiffOperation',
+    '_declare.backoff': 'exponential',
+    '_connect.credentials': 'AiohttpSession ConnectionInfo',
+    '_objects.diffs': 'Diff DiffItem DiffOperation',
     '_errors': (
         'AdmissionError ErrorsMode HandlerRetriesError HandlerTimeoutError LoginError '
         'PermanentError TemporaryError'
     ),
-    '_fields': 'FieldPath FieldSpec',
-    '_filters': 'ABSENT PRESENT all_ any_ none_ not_',
-    '_handlers': 'Reason',
-    '_hierarchies': (
+    '_objects.fields': 'FieldPath FieldSpec',
+    '_declare.filters': 'ABSENT PRESENT all_ any_ none_ not_',
+    '_declare.handlers': 'Reason',
+    '_call.hierarchies': (
         'adjust_namespace adopt append_owner_reference harmonize_naming label '
         'remove_owner_reference'
     ),
-    '_logging': 'LocalObjectLogger LogFormat ObjectLogger configure',
-    '_login': (
+    '_call.loggers': 'LocalObjectLogger LogFormat ObjectLogger configure',
+    '_connect.logins': (
         'login_via_async_client login_via_client login_via_pykube login_with_kubeconfig '
         'login_with_service_account'
     ),
-    '_memo': 'Index Memo Store',
-    '_patch': 'Patch',
-    '_posting': 'event exception info warn',
-    '_registry': 'OperatorRegistry get_default_registry set_default_registry',
-    '_resources': 'EVERYTHING Resource',
-    '_run': 'operator run run_tasks spawn_tasks',
-    '_settings': 'OperatorSettings',
-    '_stoppers': (
+    '_objects.memos': 'Index Memo Store',
+    '_objects.patches': 'Patch',
+    '_call.posting': 'event exception info warn',
+    '_declare.registries': 'OperatorRegistry get_default_registry set_default_registry',
+    '_objects.resources': 'EVERYTHING Resource',
+    '_run.operator': 'operator run run_tasks spawn_tasks',
+    '_declare.settings': 'OperatorSettings',
+    '_call.stoppers': (
         'AsyncDaemonStopperChecker DaemonStopped DaemonStoppingReason '
         'SyncDaemonStopperChecker'
     ),
-    '_storage.diffbase': (
+    '_objects.storage.diffbase': (
         'AnnotationsDiffBaseStorage DiffBaseStorage MultiDiffBaseStorage '
         'StatusDiffBaseStorage'
     ),
-    '_storage.progress': (
+    '_objects.storage.progress': (
         'AnnotationsProgressStorage MultiProgressStorage ProgressStorage SmartProgressStorage '
         'StatusProgressStorage'
     ),
-    '_subhandlers': 'execute',
-    '_types': (
+    '_call.subhandlers': 'execute',
+    '_objects.typedefs': (
         'BodyEssence HandlerId Headers Logger ObjectReference Operation OwnerReference '
         'PatchFn ProgressRecord RawBody RawEvent RawEventType SSLPeer UserInfo '
         'WebhookClientConfig WebhookClientConfigService WebhookFn WebhookServerProtocol'
     ),
-    '_views': (
+    '_objects.views': (
         'Annotations Body Labels Meta Spec Status build_object_reference '
         'build_owner_reference'
     ),
-    '_webhooks': (
+    '_webhooks.servers': (
         'WebhookAutoServer WebhookAutoTunnel WebhookDockerDesktopServer WebhookK3dServer '
         'WebhookMinikubeServer WebhookNgrokTunnel WebhookServer'
     ),
@@ -294,7 +298,7 @@ def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return importlib.import_module(f'kopf.{name}')
     if name == '_native':
-        from kopf._loading import load_native
+        from kopf._native_loader import load_native
         return load_native()
     home = _HOME_OF.get(name)
     if home is None:

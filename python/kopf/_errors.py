@@ -1,6 +1,6 @@
 """The exceptions that handlers raise to say what should happen next.
 
-Users raise them, `_invoke` sorts them into the kinds that the engine knows, and the
+Users raise them, `_call.invoke` sorts them into the kinds that the engine knows, and the
 engine decides on retries. The class relations are public: `except kopf.PermanentError`
 must also catch what the framework derives from it.
 """

@@ -26,7 +26,7 @@ def kopf_runner(kopf_cluster: Cluster) -> Iterator[Callable[..., KopfRunner]]:
     It serves all namespaces, unless the arguments tell which. It is stopped after the test;
     an error of it fails the test.
     """
-    from kopf._registry import SmartOperatorRegistry
+    from kopf._declare.registries import SmartOperatorRegistry
     from kopf.testing import KopfRunner
     with contextlib.ExitStack() as started:
         def run(*args: Any, **kwargs: Any) -> KopfRunner:

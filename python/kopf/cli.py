@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kopf._logging import LogFormat, configure, configure_for_terminal
+from kopf._call.loggers import LogFormat, configure, configure_for_terminal
 from kopf._version import __version__
 
 if TYPE_CHECKING:
     import asyncio
 
-    from kopf._flags import Flag
-    from kopf._registry import OperatorRegistry
-    from kopf._settings import OperatorSettings
+    from kopf._declare.registries import OperatorRegistry
+    from kopf._declare.settings import OperatorSettings
+    from kopf._run.stop_flags import Flag
 
 
 class CLIControls:
@@ -105,17 +105,19 @@ def run(
         liveness_endpoint: str | None,
 ) -> None:
     """Start an operator with the handlers of the files and modules."""
-    from kopf import _embedded, _loader, _registry
-    _embedded.adopt()  # before the handlers import a client library
+    from kopf._cli import preload
+    from kopf._connect import active_cluster
+    from kopf._declare import registries
+    active_cluster.adopt()  # before the handlers import a client library
     namespace = os.environ.get('KOPF_RUN_NAMESPACE')
     if namespace:
         namespaces = (*namespaces, namespace)
     if namespaces and clusterwide:
         raise click.UsageError("Either --namespace or --all-namespaces can be used, not both.")
     if __controls.registry is not None:
-        _registry.set_default_registry(__controls.registry)
+        registries.set_default_registry(__controls.registry)
     try:
-        _loader.preload(paths=paths, modules=modules)
+        preload.preload(paths=paths, modules=modules)
     except Exception as error:
         _prepare_to_tell(error, describe_loading_error(error))
         raise
@@ -190,8 +192,8 @@ def _touch_peering(
         priority: int,
         lifetime: int,
 ) -> None:
-    from kopf import _peering
-    from kopf._settings import OperatorSettings
+    from kopf._declare.settings import OperatorSettings
+    from kopf._run import own_peer
     if namespaces and clusterwide:
         raise click.UsageError("Either --namespace or --all-namespaces can be used, not both.")
     settings = OperatorSettings()
@@ -201,7 +203,7 @@ def _touch_peering(
         controls,
         namespaces=namespaces,
         clusterwide=clusterwide,
-        identity=id or _peering.detect_own_id(manual=True),
+        identity=id or own_peer.detect_own_id(manual=True),
         settings=settings,
         registry=controls.registry,
         vault=controls.vault,
@@ -262,13 +264,14 @@ def dev(
 
     Nothing else is needed: no cluster, no Docker. The operator is restarted when its files change.
     """
-    from kopf import _dev, _native
-    from kopf._cluster import Cluster, ClusterError
+    from kopf import _native
+    from kopf._cli import dev
+    from kopf._embedded.cluster import Cluster, ClusterError
     if not paths and not modules:
         raise click.UsageError("Which handlers? Name their files, or modules with -m.")
     flags = {'--verbose': verbose, '--debug': debug, '--quiet': quiet}
     served = [word for name in namespaces for word in ('-n', name)] or ['-A']
-    options = _dev.Options(
+    options = dev.Options(
         paths=paths, modules=modules, manifests=manifests, command=command, reload=reload,
         run_options=['--log-format=terminal', *(flag for flag, on in flags.items() if on), *served])
     try:
@@ -279,15 +282,15 @@ def dev(
             click.secho(f"Kubernetes (embedded) listens on {cluster.url}", bold=True, err=True)
             click.echo(f"  export KUBECONFIG={kubeconfig or cluster.kubeconfig}", err=True)
             tell = functools.partial(click.secho, fg='magenta', err=True)
-            code = _dev.Session(options, cluster, tell).run()
+            code = dev.Session(options, cluster, tell).run()
     except (ClusterError, OSError) as error:
         raise click.ClickException(str(error))
     raise SystemExit(code)
 
 
 def _run(controls: CLIControls, **kwargs: Any) -> None:
-    from kopf import _run as running
     from kopf._errors import ActivityError, EngineError, OtherClusterError
+    from kopf._run import operator as running
     loop, own = controls.loop, None
     if loop is None:
         try:
@@ -314,9 +317,9 @@ def describe_loading_error(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename is not None:
         text, filename, line = error.msg, error.filename, error.lineno
     else:
+        own = os.path.join(os.path.dirname(__file__), '')
         frames = [frame for frame in traceback.extract_tb(error.__traceback__)
-                  if not frame.filename.startswith('<frozen') and
-                  os.path.dirname(__file__) != os.path.dirname(frame.filename)]
+                  if not frame.filename.startswith(('<frozen', own))]
         if not frames or isinstance(error, FileNotFoundError):
             return f"Cannot load the handlers: {type(error).__name__}: {text}"
         filename, line = frames[-1].filename, frames[-1].lineno

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kopf._handlers import Handler
+from kopf._declare.handlers import Handler
 
 Handlers = Sequence[Handler]
 LifeCycleFn = Callable[..., Handlers]

@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kopf._fields import parse_field
-from kopf._handlers import (
+from kopf._declare.handlers import (
     Activity,
     ActivityHandler,
     ChangingHandler,
@@ -30,14 +29,15 @@ from kopf._handlers import (
     WebhookHandler,
     WebhookType,
 )
-from kopf._registry import OperatorRegistry, generate_id, get_default_registry
-from kopf._resources import Marker, Resource, Selector
+from kopf._declare.registries import OperatorRegistry, generate_id, get_default_registry
+from kopf._objects.fields import parse_field
+from kopf._objects.resources import Marker, Resource, Selector
 
 if TYPE_CHECKING:
-    from kopf._backoff import Exponential
+    from kopf._declare.backoff import Exponential
     from kopf._errors import ErrorsMode
-    from kopf._fields import FieldSpec
-    from kopf._types import Operation
+    from kopf._objects.fields import FieldSpec
+    from kopf._objects.typedefs import Operation
 
 _Fn = TypeVar('_Fn', bound=Callable[..., Any])
 Callback = Callable[..., bool]
@@ -583,8 +583,8 @@ def subhandler(
     params = locals()
 
     def decorator(fn: _Fn) -> _Fn:
-        from kopf import _subhandlers
-        parent, children = _subhandlers.get_parent()
+        from kopf._call import subhandlers
+        parent, children = subhandlers.get_parent()
         if not isinstance(parent, ChangingHandler):
             raise TypeError("Sub-handlers are only supported for handlers of changes.")
         if old is not None or new is not None:

@@ -4,7 +4,7 @@ For pytest, the package brings the fixtures of `kopf._pytest`: `kopf_cluster`, `
 """
 from __future__ import annotations
 
-from kopf._cluster import AsyncCluster, Cluster, ClusterError
-from kopf._runner import KopfRunner
+from kopf._embedded.cluster import AsyncCluster, Cluster, ClusterError
+from kopf._testing.runner import KopfRunner
 
 __all__ = ['AsyncCluster', 'Cluster', 'ClusterError', 'KopfRunner']

@@ -37,7 +37,7 @@ def _restored_logging() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
-    monkeypatch.setattr('kopf._registry._default_registry', registry)
+    monkeypatch.setattr('kopf._declare.registries._default_registry', registry)
     return registry
 
 

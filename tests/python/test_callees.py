@@ -14,7 +14,7 @@ import pytest
 
 import kopf
 from fake_native import Cycle
-from kopf._callees import Callee, find_demand, is_async_fn
+from kopf._declare.visible_kwargs import Callee, find_demand, is_async_fn
 
 #: What every function is called with, for whatever reason.
 ALWAYS = {
@@ -483,7 +483,7 @@ def test_wrapper_of_a_coroutine_function_runs_in_its_task(run_operator):
     @kopf.on.event('kopfexamples', id='fn')
     @functools.wraps(async_named)
     def fn(**kwargs):
-        tasks.append((asyncio.current_task().get_name(), kopf._context.handler_var.get().id))
+        tasks.append((asyncio.current_task().get_name(), kopf._call.context.handler_var.get().id))
         return async_named(**kwargs)
 
     call_handlers(run_operator)

@@ -12,7 +12,8 @@ import pytest
 
 import fake_native
 import kopf
-from kopf import _peering, cli
+from kopf import cli
+from kopf._run import own_peer
 from kopf.testing import KopfRunner
 
 
@@ -20,7 +21,7 @@ from kopf.testing import KopfRunner
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What `kopf.run()` is called with."""
     calls: list[dict[str, Any]] = []
-    monkeypatch.setattr('kopf._run.run', lambda **kwargs: calls.append(kwargs))
+    monkeypatch.setattr('kopf._run.operator.run', lambda **kwargs: calls.append(kwargs))
     monkeypatch.setattr('kopf.cli.configure', lambda **kwargs: calls.append(kwargs))
     for name in list(os.environ):
         if name.startswith('KOPF_'):
@@ -113,12 +114,12 @@ def test_peering_commands(runs: list[dict[str, Any]], args: list[str]) -> None:
 
 def test_identities(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv('POD_ID', raising=False)
-    person = _peering.detect_own_id(manual=True)
-    assert person == _peering.detect_own_id(manual=True) and '@' in person and '/' not in person
-    first, second = _peering.detect_own_id(), _peering.detect_own_id()
+    person = own_peer.detect_own_id(manual=True)
+    assert person == own_peer.detect_own_id(manual=True) and '@' in person and '/' not in person
+    first, second = own_peer.detect_own_id(), own_peer.detect_own_id()
     assert first.startswith(f'{person}/') and first != second
     monkeypatch.setenv('POD_ID', 'pod-1')
-    assert _peering.detect_own_id() == _peering.detect_own_id(manual=True) == 'pod-1'
+    assert own_peer.detect_own_id() == own_peer.detect_own_id(manual=True) == 'pod-1'
 
 
 @pytest.mark.parametrize('source, message', [

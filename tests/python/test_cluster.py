@@ -17,7 +17,7 @@ import urllib.request
 import pytest
 import yaml
 
-from kopf._registry import SmartOperatorRegistry
+from kopf._declare.registries import SmartOperatorRegistry
 from kopf.testing import Cluster, ClusterError, KopfRunner
 
 CRD = {

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import kopf
-from kopf import _conditions
-from kopf._filters import describe, evaluate
-from kopf._handlers import Condition
-from kopf._resources import Selector
+from kopf._declare import conditions
+from kopf._declare.filters import describe, evaluate
+from kopf._declare.handlers import Condition
+from kopf._objects.resources import Selector
 
 
 def yes(*_: Any, **__: Any) -> bool:
@@ -80,4 +80,4 @@ KWARGS: dict[str, Any] = {
     (Condition(when=no, selector=Selector('kopfexamples')), False),
 ])
 def test_conditions(condition: Condition, expected: bool) -> None:
-    assert _conditions.check(condition, KWARGS) is expected
+    assert conditions.check(condition, KWARGS) is expected

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import kopf
-from kopf._indices import Index, Indices
+from kopf._objects.indices import Index, Indices
 
 
 def content(index: Mapping[Any, Collection[Any]]) -> dict[Any, list[Any]]:

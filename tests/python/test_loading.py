@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import kopf
-from kopf._loading import explain
+from kopf._native_loader import explain
 
 
 @pytest.mark.parametrize('facts, expected', [

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import kopf
-from kopf._logging import (
+from kopf._call.loggers import (
     LevelWatch,
     TerseObjectLogger,
     _KopfStreamHandler,

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import kopf
-from kopf import _clients, _credentials, _login
-from kopf._handlers import ActivityHandler
+from kopf._connect import client_libraries, credentials, logins
+from kopf._declare.handlers import ActivityHandler
 
 PEM = '-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----\n'
 HANDLER = ActivityHandler(id='login', fn=lambda **_: None, activity=None)
@@ -38,7 +38,7 @@ def test_description() -> None:
         server='https://x', ca_path=pathlib.Path('/ca'), certificate_data=PEM,
         private_key_data=base64.b64encode(PEM.encode()), token='t', insecure=True,
         expiration=datetime.datetime(2030, 1, 1), priority=5, default_namespace='ns')
-    assert _credentials.describe(HANDLER, info) == {
+    assert credentials.describe(HANDLER, info) == {
         'server': 'https://x', 'ca_path': '/ca', 'ca_data': None, 'insecure': True,
         'username': None, 'password': None, 'scheme': None, 'token': 't', 'token_path': None,
         'certificate_path': None, 'certificate_data': PEM, 'private_key_path': None,
@@ -61,7 +61,7 @@ def test_secrets_are_not_shown() -> None:
 ])
 def test_wrong_results(value: Any, message: str) -> None:
     with pytest.raises(kopf.PermanentError, match=message):
-        _credentials.describe(HANDLER, value)
+        credentials.describe(HANDLER, value)
 
 
 @pytest.mark.parametrize('name', ['ca', 'certificate', 'private_key'])
@@ -107,7 +107,7 @@ def test_kubeconfig_with_plugins_is_left_to_the_engine(
     write_kubeconfig(tmp_path / 'config', user)
     monkeypatch.setenv('KUBECONFIG', str(tmp_path / 'config'))
     info = log_in(kopf.login_with_kubeconfig)
-    assert _credentials.describe(HANDLER, info)['kubeconfig'] is True
+    assert credentials.describe(HANDLER, info)['kubeconfig'] is True
 
 
 @pytest.mark.parametrize('text, message', [
@@ -124,12 +124,12 @@ def test_wrong_kubeconfig(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatc
 def test_no_kubeconfig(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv('KUBECONFIG', raising=False)
     monkeypatch.setenv('HOME', str(tmp_path))
-    assert not _login.has_kubeconfig()
+    assert not logins.has_kubeconfig()
     assert log_in(kopf.login_with_kubeconfig) is None
 
 
 def test_service_account(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_login, '_SECRETS', str(tmp_path))
+    monkeypatch.setattr(logins, '_SECRETS', str(tmp_path))
     assert log_in(kopf.login_with_service_account) is None
     (tmp_path / 'token').write_text('t\n')
     (tmp_path / 'namespace').write_text('ns')
@@ -208,8 +208,8 @@ def test_library_imported_later_is_configured(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, 'meta_path', list(sys.meta_path))
     monkeypatch.syspath_prepend(str(tmp_path))
-    _clients.configure_when_imported()
-    _clients.configure_when_imported()
+    client_libraries.configure_when_imported()
+    client_libraries.configure_when_imported()
     import kubernetes.config  # type: ignore[import-not-found]
     try:
         assert kubernetes.config.loaded == [True]

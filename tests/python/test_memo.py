@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from fake_native import Keeper
-from kopf import _memo
-from kopf._memo import Memo, Memos, ObjectMemo, ReviewedMemo, copy_memo
+from kopf._objects.memos import Memo, Memos, ObjectMemo, ReviewedMemo, copy_memo
 
 
 def of_object(memos: Memos, keeper: Keeper | None = None, uid: str = 'u') -> Any:
@@ -92,7 +91,7 @@ def test_objects_known_by_reviews_only() -> None:
 
 def test_objects_known_by_reviews_only_are_forgotten_in_the_end(
         monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_memo, 'MAX_REVIEWED', 2)
+    monkeypatch.setattr('kopf._objects.memos.MAX_REVIEWED', 2)
     memos = Memos(Memo())
     for uid in ('a', 'b', 'a', 'c'):
         of_review(memos, uid=uid)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import kopf
-from kopf._declarations import declare
-from kopf._handlers import Handler
-from kopf._registry import OperatorRegistry, get_callable_id
+from kopf._declare.describe_handlers import declare
+from kopf._declare.handlers import Handler
+from kopf._declare.registries import OperatorRegistry, get_callable_id
 
 
 def declare_all(registry: OperatorRegistry) -> list[dict[str, Any]]:
@@ -194,12 +194,11 @@ def test_condition_refuses_wrong_filters() -> None:
 def test_logins_of_the_default_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    from kopf import _login
-    from kopf._registry import SmartOperatorRegistry
+    from kopf._declare.registries import SmartOperatorRegistry
     for name in ('kubernetes', 'kubernetes_asyncio', 'pykube'):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.setattr(_login, 'has_kubeconfig', lambda: True)
-    monkeypatch.setattr(_login, 'has_service_account', lambda: True)
+    monkeypatch.setattr('kopf._connect.logins.has_kubeconfig', lambda: True)
+    monkeypatch.setattr('kopf._connect.logins.has_service_account', lambda: True)
     registry = SmartOperatorRegistry()
     assert [login.id for login in registry._get_logins()] == [
         'login_with_kubeconfig', 'login_with_service_account']

@@ -22,10 +22,10 @@ import pytest
 import yaml
 
 import kopf
-from kopf import _clients, _embedded, _login
-from kopf._credentials import Vault
+from kopf._connect import active_cluster
+from kopf._connect.credentials import Vault
+from kopf._declare.registries import SmartOperatorRegistry
 from kopf._errors import OtherClusterError
-from kopf._registry import SmartOperatorRegistry
 from kopf.testing import Cluster, KopfRunner
 
 CRD = (pathlib.Path(__file__).parents[2] / 'examples/python/01-quickstart/crd.yaml').read_text()
@@ -121,8 +121,8 @@ def in_pod(stranger: Stranger, monkeypatch: pytest.MonkeyPatch) -> Stranger:
     account = str(stranger.account)
     for name, value in stranger.variables.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(_login, '_SECRETS', account)
-    monkeypatch.setattr(_clients, 'SERVICE_ACCOUNT', account)
+    monkeypatch.setattr('kopf._connect.logins._SECRETS', account)
+    monkeypatch.setattr('kopf._connect.client_libraries.SERVICE_ACCOUNT', account)
     for module in kubernetes.config.incluster_config, kubernetes_asyncio.config.incluster_config:
         monkeypatch.setattr(module, 'SERVICE_TOKEN_FILENAME', f'{account}/token')
         monkeypatch.setattr(module, 'SERVICE_CERT_FILENAME', f'{account}/ca.crt')
@@ -214,7 +214,7 @@ def fn(**_):
 TWO_CLUSTERS = '''
 import os, pathlib, sys
 {imported}
-from kopf._registry import SmartOperatorRegistry
+from kopf._declare.registries import SmartOperatorRegistry
 from kopf.testing import Cluster, KopfRunner
 
 before = dict(os.environ)
@@ -316,17 +316,17 @@ def login_fn(**_):
 
 
 def test_kopf_dev_tells_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in _embedded.VARIABLES_OF_PODS:
+    for name in active_cluster.VARIABLES_OF_PODS:
         monkeypatch.setenv(name, 'x')
     with Cluster(environ=False, workloads=False) as cluster:
         environment = cluster.child_environment()
         assert environment['KUBECONFIG'] == str(cluster.kubeconfig)
         assert environment['KOPF_EMBEDDED_CLUSTER'] == cluster.url
-        assert not {*_embedded.VARIABLES_OF_PODS} & {*environment}
+        assert not {*active_cluster.VARIABLES_OF_PODS} & {*environment}
         assert os.environ['KUBERNETES_SERVICE_HOST'] == 'x'
         assert 'KOPF_EMBEDDED_CLUSTER' not in os.environ
     monkeypatch.setenv('KOPF_EMBEDDED_CLUSTER', 'https://a:1, https://b:2')
-    assert _embedded.get_servers() == ('https://a:1', 'https://b:2')
+    assert active_cluster.get_servers() == ('https://a:1', 'https://b:2')
 
 
 # Login handlers.
@@ -601,9 +601,9 @@ def wait(**_):
 
 
 def test_without_embedded_clusters_any_server_will_do() -> None:
-    assert _embedded.get_servers() == ()
-    assert _embedded.get_kubeconfig() is None
-    _embedded.check('x', 'https://anywhere', ())
+    assert active_cluster.get_servers() == ()
+    assert active_cluster.get_kubeconfig() is None
+    active_cluster.check('x', 'https://anywhere', ())
 
 
 @pytest.mark.parametrize('server, same', [
@@ -615,10 +615,10 @@ def test_without_embedded_clusters_any_server_will_do() -> None:
 ])
 def test_addresses(server: str, same: bool) -> None:
     if same:
-        _embedded.check('x', server, ['https://127.0.0.1:6443'])
+        active_cluster.check('x', server, ['https://127.0.0.1:6443'])
     else:
         with pytest.raises(OtherClusterError):
-            _embedded.check('x', server, ['https://127.0.0.1:6443'])
+            active_cluster.check('x', server, ['https://127.0.0.1:6443'])
 
 
 # What is changed in the process, and that it is put back.
@@ -680,7 +680,7 @@ def test_everything_is_put_back(configured: Stranger) -> None:
             assert hosts() == [cluster.url] * 3
             assert os.environ['KUBECONFIG'] == str(cluster.kubeconfig)
             assert os.environ['KOPF_EMBEDDED_CLUSTER'] == cluster.url
-            assert not {*_embedded.VARIABLES_OF_PODS} & {*os.environ}
+            assert not {*active_cluster.VARIABLES_OF_PODS} & {*os.environ}
             assert get_state()[2] == [str(cluster.kubeconfig)] * 6
         assert get_state() == before
     assert hosts() == [configured.url] * 3
@@ -697,7 +697,7 @@ def test_clusters_end_in_any_order(configured: Stranger, order: tuple[int, ...])
             assert os.environ['KUBECONFIG'] == str(latest.kubeconfig)
             assert get_state()[2] == [str(latest.kubeconfig)] * 6
             assert hosts() == [latest.url] * 3
-            assert _embedded.get_servers() == tuple(cluster.url for cluster in active)
+            assert active_cluster.get_servers() == tuple(cluster.url for cluster in active)
             active.remove(clusters[index])
             clusters[index].stop()
     finally:
@@ -729,4 +729,4 @@ def test_a_failed_start_puts_everything_back(configured: Stranger) -> None:
         Cluster(manifests=[{'apiVersion': 'no/v1', 'kind': 'No', 'metadata': {'name': 'no'}}],
                 workloads=False).start()
     assert get_state() == before
-    assert _embedded.get_servers() == ()
+    assert active_cluster.get_servers() == ()

@@ -8,10 +8,9 @@ import threading
 
 import pytest
 
-from kopf import _pools
-from kopf._pools import DaemonThreads, Pools
-from kopf._settings import OperatorSettings
-from kopf._views import LiveBody
+from kopf._call.threads import DaemonThreads, Pools
+from kopf._declare.settings import OperatorSettings
+from kopf._objects.views import LiveBody
 
 
 def void(_: object) -> None:
@@ -63,7 +62,7 @@ def test_threads_of_daemons_are_limited_and_the_limit_is_live() -> None:
 
 def test_exhausted_pools_are_reported(
         monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(_pools, '_PATIENCE_SECONDS', 0.05)
+    monkeypatch.setattr('kopf._call.threads._PATIENCE_SECONDS', 0.05)
     caplog.set_level(logging.WARNING)
 
     async def main() -> None:

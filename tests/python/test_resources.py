@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import kopf
-from kopf._resources import (
+from kopf._objects.resources import (
     Selector,
     describe,
     describe_namespace,

@@ -206,7 +206,7 @@ def test_failure_of_a_startup_handler() -> None:
 
 
 def test_unfinished_handlers_are_cancelled_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr('kopf._run._PATIENCE_SECONDS', 0.1)
+    monkeypatch.setattr('kopf._run.operator._PATIENCE_SECONDS', 0.1)
     cancelled: list[bool] = []
 
     @kopf.on.create('kopfexamples')

@@ -8,8 +8,8 @@ import json
 import pytest
 
 import kopf
-from kopf._resources import Selector
-from kopf._settings_json import describe_settings, find_without_effect, flatten_delays
+from kopf._declare.describe_settings import describe_settings, find_without_effect, flatten_delays
+from kopf._objects.resources import Selector
 
 
 def test_defaults() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import kopf
-from kopf._signatures import find_mismatch, warn_about_mismatches
+from kopf._declare.signatures import find_mismatch, warn_about_mismatches
 
 NAMES = {'body', 'spec', 'logger'}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import kopf
-from kopf._stoppers import DaemonStopper
+from kopf._call.stoppers import DaemonStopper
 
 EXITING = kopf.DaemonStoppingReason.OPERATOR_EXITING
 DELETED = kopf.DaemonStoppingReason.RESOURCE_DELETED

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import kopf
-from kopf._storage.describe import describe_diffbase, describe_progress
+from kopf._objects.storage.describe import describe_diffbase, describe_progress
 
 LONG_PREFIX = 'x' * 60 + '.org'
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import kopf
-from kopf._diffs import DiffScope, diff, reduce
-from kopf._fields import ensure, parse_field, remove, resolve, walk
-from kopf._patch import merge
+from kopf._objects.diffs import DiffScope, diff, reduce
+from kopf._objects.fields import ensure, parse_field, remove, resolve, walk
+from kopf._objects.patches import merge
 
 BODY = {
     'apiVersion': 'kopf.dev/v1', 'kind': 'KopfExample',
@@ -252,7 +252,7 @@ def test_reasons_are_strings() -> None:
 
 
 def test_exponential_backoff() -> None:
-    from kopf._backoff import describe
+    from kopf._declare.backoff import describe
     assert describe(kopf.exponential(1)) == {'initial': 1, 'factor': 2, 'max': None, 'jitter': 0}
     assert describe(kopf.exponential(1, 3, max=60, jitter=0.5)) == {
         'initial': 1, 'factor': 3, 'max': 60, 'jitter': 0.5}

@@ -9,7 +9,7 @@ import pytest
 
 import kopf
 from fake_native import Operator
-from kopf._context import front_var
+from kopf._call.context import front_var
 from test_front import both, call, make_cycle
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import kopf
-from kopf import _webhooks
-from kopf._admission import UnknownResourceError, WebhookError
+from kopf._webhooks import servers
+from kopf._webhooks.reviews import UnknownResourceError, WebhookError
 
 
 async def echo(request: Any, **kwargs: Any) -> Any:
@@ -159,7 +159,7 @@ def test_certificates_are_made_without_other_packages() -> None:
     ({}, None),
 ])
 def test_clusters_are_recognised(certificate: Any, host: str | None) -> None:
-    assert _webhooks._recognise_cluster(certificate) == host
+    assert servers._recognise_cluster(certificate) == host
 
 
 @pytest.mark.parametrize('addr, expected', [

@@ -1,7 +1,7 @@
 """Hierarchies. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._hierarchies import (
+from kopf._call.hierarchies import (
     adjust_namespace,
     adopt,
     append_owner_reference,

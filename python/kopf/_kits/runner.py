@@ -1,7 +1,7 @@
 """The runner for tests. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._runner import KopfRunner
+from kopf._testing.runner import KopfRunner
 
 __all__ = [
     'KopfRunner',

@@ -1,7 +1,7 @@
 """Webhook servers. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._webhooks import (
+from kopf._webhooks.servers import (
     WebhookAutoServer,
     WebhookAutoTunnel,
     WebhookDockerDesktopServer,

@@ -1,7 +1,7 @@
 """Settings. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._settings import (
+from kopf._declare.settings import (
     AdmissionSettings,
     BackgroundSettings,
     ExecutionSettings,

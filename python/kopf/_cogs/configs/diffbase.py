@@ -1,7 +1,7 @@
 """Diff-base storages. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._storage.diffbase import (
+from kopf._objects.storage.diffbase import (
     AnnotationsDiffBaseStorage,
     DiffBaseStorage,
     MultiDiffBaseStorage,

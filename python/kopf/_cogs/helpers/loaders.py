@@ -1,7 +1,7 @@
 """Loading of files. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._loader import preload
+from kopf._cli.preload import preload
 
 __all__ = [
     'preload',

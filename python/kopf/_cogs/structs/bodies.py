@@ -1,7 +1,7 @@
 """Objects. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._types import (
+from kopf._objects.typedefs import (
     BodyEssence,
     MetaEssence,
     ObjectReference,
@@ -14,7 +14,7 @@ from kopf._types import (
     RawInputType,
     RawMeta,
 )
-from kopf._views import (
+from kopf._objects.views import (
     Annotations,
     Body,
     Labels,

@@ -1,7 +1,7 @@
 """Credentials. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._credentials import AiohttpSession, ConnectionInfo, KubeContext, Vault
+from kopf._connect.credentials import AiohttpSession, ConnectionInfo, KubeContext, Vault
 from kopf._errors import LoginError
 
 __all__ = [

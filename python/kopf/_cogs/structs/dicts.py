@@ -1,7 +1,7 @@
 """Fields and views. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._fields import (
+from kopf._objects.fields import (
     FieldPath,
     FieldSpec,
     cherrypick,
@@ -11,8 +11,8 @@ from kopf._fields import (
     resolve,
     walk,
 )
-from kopf._fields import resolve_object as resolve_obj
-from kopf._views import MappingView, MutableMappingView, ReplaceableMappingView
+from kopf._objects.fields import resolve_object as resolve_obj
+from kopf._objects.views import MappingView, MutableMappingView, ReplaceableMappingView
 
 __all__ = [
     'FieldPath', 'FieldSpec', 'MappingView', 'MutableMappingView', 'ReplaceableMappingView',

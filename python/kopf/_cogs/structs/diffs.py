@@ -1,7 +1,7 @@
 """Differences. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._diffs import (
+from kopf._objects.diffs import (
     EMPTY,
     Diff,
     DiffItem,

@@ -1,7 +1,7 @@
 """Memos and indices. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._memo import AnyMemo, Index, Indices, Memo, Store
+from kopf._objects.memos import AnyMemo, Index, Indices, Memo, Store
 
 __all__ = [
     'AnyMemo', 'Index', 'Indices', 'Memo', 'Store',

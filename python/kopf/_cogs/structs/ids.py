@@ -1,7 +1,7 @@
 """Ids. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._types import HandlerId
+from kopf._objects.typedefs import HandlerId
 
 __all__ = [
     'HandlerId',

@@ -1,7 +1,7 @@
 """Resources. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._resources import (
+from kopf._objects.resources import (
     EVERYTHING,
     Marker,
     Namespace,

@@ -1,7 +1,7 @@
 """Admission types. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._types import (
+from kopf._objects.typedefs import (
     Headers,
     Operation,
     SSLPeer,

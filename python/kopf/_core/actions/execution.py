@@ -1,9 +1,10 @@
 """What runs now. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._causes import Cause
-from kopf._context import cause_var, handler_var, sublifecycle_var, subrefs_var
-from kopf._context import settings_var as subsettings_var
+from kopf._call.causes import Cause
+from kopf._call.context import cause_var, handler_var, sublifecycle_var, subrefs_var
+from kopf._call.context import settings_var as subsettings_var
+from kopf._declare.handlers import Handler
 from kopf._errors import (
     ErrorsMode,
     HandlerChildrenRetry,
@@ -12,7 +13,6 @@ from kopf._errors import (
     PermanentError,
     TemporaryError,
 )
-from kopf._handlers import Handler
 from kopf.lifecycles import HandlerState, LifeCycleFn, State
 
 __all__ = [

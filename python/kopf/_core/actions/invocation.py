@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
-from kopf._callees import is_async_fn
+from kopf._declare.visible_kwargs import is_async_fn
 
 __all__ = ['context', 'is_async_fn']
 

@@ -1,7 +1,7 @@
 """Logging. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._logging import (
+from kopf._call.loggers import (
     DEFAULT_JSON_REFKEY,
     LocalObjectLogger,
     LogFormat,

@@ -1,7 +1,7 @@
 """Combinators. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._filters import all_, any_, none_, not_
+from kopf._declare.filters import all_, any_, none_, not_
 
 __all__ = [
     'all_', 'any_', 'none_', 'not_',

@@ -1,7 +1,7 @@
 """Causes. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._causes import (
+from kopf._call.causes import (
     ActivityCause,
     ChangingCause,
     DaemonCause,
@@ -11,8 +11,8 @@ from kopf._causes import (
     WatchingCause,
     WebhookCause,
 )
-from kopf._causes import Cause as BaseCause
-from kopf._handlers import Activity, Reason, WebhookType
+from kopf._call.causes import Cause as BaseCause
+from kopf._declare.handlers import Activity, Reason, WebhookType
 
 HANDLER_REASONS = (Reason.CREATE, Reason.UPDATE, Reason.DELETE, Reason.RESUME)
 REACTOR_REASONS = (Reason.NOOP, Reason.FREE, Reason.GONE)

@@ -1,7 +1,7 @@
 """Filters. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._filters import ABSENT, PRESENT, MetaFilterToken
+from kopf._declare.filters import ABSENT, PRESENT, MetaFilterToken
 
 __all__ = [
     'ABSENT',

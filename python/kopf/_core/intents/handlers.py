@@ -1,7 +1,7 @@
 """Handlers. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._handlers import (
+from kopf._declare.handlers import (
     ActivityHandler,
     ChangingHandler,
     DaemonHandler,

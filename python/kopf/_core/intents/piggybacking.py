@@ -1,7 +1,7 @@
 """Logins. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._login import (
+from kopf._connect.logins import (
     has_kubeconfig,
     has_service_account,
     login_via_async_client,

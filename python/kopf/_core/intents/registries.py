@@ -1,7 +1,7 @@
 """Registries. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._registry import (
+from kopf._declare.registries import (
     ActivityRegistry,
     ChangingRegistry,
     IndexingRegistry,

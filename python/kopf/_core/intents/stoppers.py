@@ -1,7 +1,7 @@
 """Stoppers of daemons. Existing operators import this address; the code is elsewhere."""
 from __future__ import annotations
 
-from kopf._stoppers import (
+from kopf._call.stoppers import (
     AsyncDaemonStopperChecker,
     DaemonStopped,
     DaemonStopper,

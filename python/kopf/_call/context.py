@@ -1,0 +1,24 @@
+"""What runs now: the operator, the cause and the handler of the current call.
+
+These variables are set for each call of a user's function, in tasks and in threads, so
+that `kopf.info()`, `kopf.adopt()`, `kopf.execute()` and others know what they are about.
+"""
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kopf._call.causes import Cause
+    from kopf._call.invoke import Invocation
+    from kopf._declare.handlers import Handler
+    from kopf._declare.settings import OperatorSettings
+    from kopf._run.front import Front
+
+front_var: ContextVar[Front] = ContextVar('front_var')
+settings_var: ContextVar[OperatorSettings] = ContextVar('settings_var')
+invocation_var: ContextVar[Invocation] = ContextVar('invocation_var')
+cause_var: ContextVar[Cause] = ContextVar('cause_var')
+handler_var: ContextVar[Handler] = ContextVar('handler_var')
+sublifecycle_var: ContextVar[Any] = ContextVar('sublifecycle_var')
+subrefs_var: ContextVar[Any] = ContextVar('subrefs_var')

@@ -1,0 +1,247 @@
+"""Client libraries in the user's code get configured with the credentials of the operator.
+
+A library that is imported before the login is configured by the login itself. One that is
+imported later, maybe inside of a handler, is configured right after its import. None of
+them is ever imported from here.
+
+While an embedded cluster is active, the libraries are led to it, whenever they were imported. Most
+of it is done by variables of the environment. What they do not reach is here: what a library has
+read or loaded before, and the service account of the pod. All of it is put back in the end.
+"""
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.machinery
+import inspect
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FunctionType, ModuleType
+from typing import Any, cast
+
+logger = logging.getLogger('kopf')
+
+SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
+
+# What is looked for instead of the service account while it is hidden. Nobody makes such a folder.
+NOWHERE = '/nonexistent/kopf/serviceaccount'
+
+# These read `$KUBECONFIG` only once, when they are imported; and all have a default configuration.
+_PACKAGES = {
+    'kubernetes': '~/.kube/config',
+    'kubernetes.aio': os.path.expanduser('~/.kube/config'),
+    'kubernetes_asyncio': os.path.expanduser('~/.kube/config'),
+}
+
+# These look for the service account first, at a path which is a default value of these functions.
+_METHODS = {
+    'pykube': ('pykube.config', 'KubeConfig', ['from_service_account']),
+    'lightkube': ('lightkube.config.kubeconfig', 'KubeConfig',
+                  ['from_service_account', 'from_env']),
+}
+
+# As the libraries were before: by the names of their modules.
+_locations: dict[str, str] = {}
+_configurations: dict[str, Any] = {}
+_hidden: list[tuple[FunctionType, tuple[Any, ...], tuple[Any, ...]]] = []
+
+# All that was ever ours in this process: it is never taken for what was there before.
+_own_locations: set[str] = set()
+_own_servers: set[str] = set()
+
+
+def configure_when_imported() -> None:
+    """Have the libraries configured whenever they are imported, from now on."""
+    if _configuring not in sys.meta_path:
+        sys.meta_path.insert(0, _configuring)
+
+
+def lead_to(kubeconfig: str, server: str) -> None:
+    """Lead the libraries to an embedded cluster, which has just started."""
+    _own_locations.add(kubeconfig)
+    _own_servers.add(server)
+    for name, module in _get_modules():
+        if module.KUBE_CONFIG_DEFAULT_LOCATION not in _own_locations:
+            _locations[name] = module.KUBE_CONFIG_DEFAULT_LOCATION
+        module.KUBE_CONFIG_DEFAULT_LOCATION = kubeconfig
+    for package, cls in _get_configuration_classes():
+        if cls._default is not None:
+            if cls._default.host not in _own_servers:
+                _configurations[package] = cls._default
+            _configure_default(package, cls, kubeconfig)
+    _forget_clients_of_kr8s()
+    hide_pod()
+
+
+def go_back_to(kubeconfig: str, server: str) -> None:
+    """Lead the libraries to a cluster that started earlier, since a later one has ended."""
+    for _, module in _get_modules():
+        if module.KUBE_CONFIG_DEFAULT_LOCATION in _own_locations:
+            module.KUBE_CONFIG_DEFAULT_LOCATION = kubeconfig
+    for package, cls in _get_configuration_classes():
+        if cls._default is not None and cls._default.host in _own_servers - {server}:
+            _configure_default(package, cls, kubeconfig)
+    _forget_clients_of_kr8s()
+
+
+def restore() -> None:
+    """Put everything back, except for what others have changed meanwhile."""
+    for name, module in _get_modules():
+        if module.KUBE_CONFIG_DEFAULT_LOCATION in _own_locations:
+            package = name.partition('.config')[0]
+            module.KUBE_CONFIG_DEFAULT_LOCATION = _locations.get(name) or os.environ.get(
+                'KUBECONFIG', _PACKAGES[package])
+    for package, cls in _get_configuration_classes():
+        if cls._default is not None and cls._default.host in _own_servers:
+            cls._default = _configurations.get(package)
+    _locations.clear()
+    _configurations.clear()
+    _forget_clients_of_kr8s()
+    if _hiding in sys.meta_path:
+        sys.meta_path.remove(_hiding)
+    for function, before, changed in _hidden:
+        if function.__defaults__ == changed:
+            function.__defaults__ = before
+    _hidden.clear()
+
+
+def hide_pod() -> None:
+    """Let the libraries believe that this process does not run in a pod, if it does.
+
+    Without the variables of pods, which are hidden already, most of them do. But some have found
+    the token by then, and fail instead of looking for a kubeconfig.
+    """
+    if not os.path.exists(SERVICE_ACCOUNT):
+        return
+    for library in _METHODS:
+        if library in sys.modules:
+            _hide_service_account(sys.modules[library])
+    if _hiding not in sys.meta_path:
+        sys.meta_path.insert(0, _hiding)
+
+
+def _hide_service_account(library: ModuleType) -> None:
+    module_name, class_name, method_names = _METHODS[library.__name__]
+    cls = getattr(sys.modules.get(module_name), class_name, None)
+    for name in method_names:
+        function = getattr(getattr(cls, name, None), '__func__', None)
+        if not isinstance(function, FunctionType) or not function.__defaults__:
+            continue
+        before = function.__defaults__
+        changed = tuple(NOWHERE if str(value) == SERVICE_ACCOUNT else value for value in before)
+        if changed != before:
+            function.__defaults__ = changed
+            _hidden.append((function, before, changed))
+
+
+def _get_modules() -> Iterator[tuple[str, Any]]:
+    """Those that remember the place of the kubeconfig, as far as they are imported."""
+    for package in _PACKAGES:
+        for name in f'{package}.config.kube_config', f'{package}.config':
+            module = sys.modules.get(name)
+            if isinstance(getattr(module, 'KUBE_CONFIG_DEFAULT_LOCATION', None), str):
+                yield name, module
+
+
+def _get_configuration_classes() -> Iterator[tuple[str, Any]]:
+    """Those that keep the default configuration of all clients, as far as they are imported."""
+    for package in _PACKAGES:
+        cls = getattr(sys.modules.get(f'{package}.client.configuration'), 'Configuration', None)
+        if hasattr(cls, '_default') and hasattr(cls, 'set_default'):
+            yield package, cls
+
+
+def _configure_default(package: str, cls: Any, kubeconfig: str) -> None:
+    # Clients without any configuration are of no use, but those of another cluster do harm.
+    cls.set_default(None)
+    try:
+        _load_kubeconfig(importlib.import_module(f'{package}.config'), kubeconfig)
+    except Exception as error:
+        logger.debug(f"The client library {package!r} is not configured: {error}")
+
+
+def _forget_clients_of_kr8s() -> None:
+    """The library keeps its clients for the next call, also those of another cluster."""
+    instances = getattr(getattr(sys.modules.get('kr8s._api'), 'Api', None), '_instances', None)
+    if isinstance(instances, dict):
+        instances.clear()
+
+
+def _load_kubeconfig(config: Any, kubeconfig: str | None) -> None:
+    """Load it with the library's own function, whether that is a coroutine function or not."""
+    kwargs = {} if kubeconfig is None else {'config_file': kubeconfig}
+    result = config.load_kube_config(**kwargs)
+    if inspect.iscoroutine(result):
+        from concurrent.futures import ThreadPoolExecutor
+
+        # There may be a running event loop in this thread, which cannot be waited for here.
+        with ThreadPoolExecutor(1) as executor:
+            executor.submit(asyncio.run, result).result()
+
+
+def _configure_imported(module: Any) -> None:
+    """Configure a library as it does itself by default; or for the embedded cluster."""
+    from kopf._connect import active_cluster
+    kubeconfig = active_cluster.get_kubeconfig()
+    if kubeconfig is not None:
+        _load_kubeconfig(module.config, kubeconfig)
+        return
+    try:
+        module.config.load_incluster_config()
+    except module.config.ConfigException:
+        _load_kubeconfig(module.config, None)
+
+
+class _Finder:
+    """Wraps the loaders of these libraries, and leaves all others alone."""
+
+    def __init__(self, actions: Mapping[str, Callable[[Any], None]]) -> None:
+        self._actions = actions
+
+    def find_spec(
+            self,
+            fullname: str,
+            path: Sequence[str] | None,
+            target: ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname not in self._actions:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = cast(Any, _Loader(spec.loader, self._actions[fullname]))
+        return spec
+
+
+class _Loader:
+    """Loads a library as usual, then configures it."""
+
+    def __init__(self, loader: Any, action: Callable[[Any], None]) -> None:
+        self._loader = loader
+        self._action = action
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        module.__loader__ = self._loader
+        try:
+            self._action(module)
+        except Exception as error:
+            # The operator itself is logged in. The user's code will see its own error, if any.
+            logger.debug(f"The client library {module.__name__!r} is not configured: {error}")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
+# Pykube has no global configuration: its users always load it themselves.
+_configuring = _Finder({
+    'kubernetes': _configure_imported,
+    'kubernetes_asyncio': _configure_imported,
+})
+_hiding = _Finder(dict.fromkeys(_METHODS, _hide_service_account))

@@ -1,0 +1,1 @@
+"""The embedded Kubernetes cluster as a Python object, for `kopf.testing` and `kopf dev`."""

@@ -1,0 +1,134 @@
+"""The indices of one operator: read-only to handlers, filled by the front.
+
+Indices are read from any thread while the event loop and the threads of sync index functions
+change them. Each change is made under a lock; each reading is one operation on a dict, or works on
+a copy of it, so that readers need no lock and never see a dict change under their iteration.
+"""
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from kopf._objects import memos
+
+_K = TypeVar('_K')
+_V = TypeVar('_V')
+
+
+class Store(memos.Store[_V]):
+    """The values of one key: at most one of each object."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, _V] = {}
+
+    def __repr__(self) -> str:
+        return repr(list(self._values.copy().values()))
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[_V]:
+        return iter(self._values.copy().values())
+
+    def __contains__(self, value: object) -> bool:
+        return any(value == known for known in self)
+
+
+class Index(memos.Index[_K, _V]):
+    """The stores by their keys. What has no values has no key."""
+
+    def __init__(self) -> None:
+        self._stores: dict[_K, Store[_V]] = {}
+        self._keys: dict[str, set[_K]] = {}  # by objects: where to look for their old values
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return repr(self._stores.copy())
+
+    def __bool__(self) -> bool:
+        return bool(self._stores)
+
+    def __len__(self) -> int:
+        return len(self._stores)
+
+    def __iter__(self) -> Iterator[_K]:
+        return iter(self._stores.copy())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._stores
+
+    def __getitem__(self, key: _K) -> Store[_V]:
+        return self._stores[key]
+
+    def _replace(self, uid: str, values: Mapping[_K, _V]) -> None:
+        """Let the object have these values, and no others."""
+        with self._lock:
+            old_keys = self._keys.get(uid, set())
+            new_keys = set(values)
+            for key, value in values.items():
+                store = self._stores.get(key)
+                if store is None:
+                    # Filled before it can be seen: there are no empty stores in an index.
+                    store = Store()
+                    store._values[uid] = value
+                    self._stores[key] = store
+                else:
+                    store._values[uid] = value
+            self._remove(uid, old_keys - new_keys)
+            if new_keys:
+                self._keys[uid] = new_keys
+            else:
+                self._keys.pop(uid, None)
+
+    def _discard(self, uid: str) -> None:
+        """Forget the object."""
+        with self._lock:
+            self._remove(uid, self._keys.pop(uid, ()))
+
+    def _remove(self, uid: str, keys: Iterable[_K]) -> None:
+        for key in keys:
+            store = self._stores[key]
+            if len(store._values) > 1:
+                del store._values[uid]
+            else:
+                # Whoever holds the store can still iterate it.
+                del self._stores[key]
+                store._values = {}
+
+
+class Indices(Mapping[str, Index[Any, Any]]):
+    """All indices of an operator by their names: kwargs of all its handlers."""
+
+    def __init__(self, ids: Iterable[str] = ()) -> None:
+        self._indices: dict[str, Index[Any, Any]] = {}
+        self._ensure(ids)
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._indices)
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._indices
+
+    def __getitem__(self, id: str) -> Index[Any, Any]:
+        return self._indices[id]
+
+    def _ensure(self, ids: Iterable[str]) -> None:
+        for id in ids:
+            if id not in self._indices:
+                self._indices[id] = Index()
+
+    def _keep(self, id: str, uid: str, result: Any) -> None:
+        """Take over what an index function has returned for an object."""
+        values = result if isinstance(result, Mapping) else {None: result}
+        self._indices[id]._replace(uid, values)
+
+    def _forget(self, uid: str, ids: Iterable[str]) -> None:
+        for id in ids:
+            self._indices[id]._discard(uid)

@@ -1,0 +1,252 @@
+"""What handlers see of an object: `body`, `spec`, `meta`, `status`, `labels`, `annotations`.
+
+The engine hands over the JSON of an object. It is decoded when a handler first looks into
+it, and kept decoded for all the handlers of the same cycle. Daemons and timers see the newest
+state. A view of a stanza that is absent is empty. Nested values are plain dicts and lists.
+"""
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, MutableMapping, ValuesView
+from typing import TYPE_CHECKING, Any
+
+from kopf._objects.fields import ensure, parse_field, resolve
+
+if TYPE_CHECKING:
+    from kopf._native import Live
+    from kopf._objects.fields import FieldSpec
+    from kopf._objects.typedefs import BodyEssence, ObjectReference, OwnerReference, RawBody
+
+Labels = Mapping[str, str]
+Annotations = Mapping[str, str]
+
+
+class MappingView(Mapping[Any, Any]):
+    """A read-only view of one field of a mapping; it follows the changes of the mapping."""
+
+    __slots__ = ('_path', '_src')
+
+    def __init__(self, src: Any, path: FieldSpec = None, /) -> None:
+        self._src = src
+        self._path = path if type(path) is tuple else parse_field(path)
+
+    def _get(self) -> Mapping[Any, Any]:
+        value = self._src
+        for key in self._path:
+            value = value.get(key)
+            if value is None:
+                return {}
+        return value
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._get()[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._get())
+
+    def __len__(self) -> int:
+        return len(self._get())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._get()
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return self._get().get(key, default)
+
+    def keys(self) -> KeysView[Any]:
+        return self._get().keys()
+
+    def values(self) -> ValuesView[Any]:
+        return self._get().values()
+
+    def items(self) -> ItemsView[Any, Any]:
+        return self._get().items()
+
+
+class MutableMappingView(MappingView, MutableMapping[Any, Any]):
+    """A view through which the fields can be set; the parents are made when needed."""
+
+    __slots__ = ()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        ensure(self._src, (*self._path, key), value)
+
+    def __delitem__(self, key: Any) -> None:
+        del resolve(self._src, self._path)[key]
+
+
+class ReplaceableMappingView(MappingView):
+    """A view whose source can be exchanged, so that long-living views stay fresh."""
+
+    __slots__ = ()
+
+    def _replace_from(self, other: MappingView, /) -> None:
+        self._src = other._src
+
+    def _replace_with(self, src: Mapping[Any, Any], /) -> None:
+        self._src = src
+
+
+class Body(ReplaceableMappingView):
+    """A whole object, made of a dict or of JSON that is decoded at the first look."""
+
+    # Not the views of its stanzas, which refer to it: such circles wait for the garbage collector.
+    __slots__ = ('_json',)
+
+    _json: bytes | None
+
+    def __init__(self, src: RawBody | BodyEssence | Mapping[str, Any], /) -> None:
+        super().__init__(src)
+        self._json = None
+
+    @classmethod
+    def _from_json(cls, content: bytes, /) -> Body:
+        body = cls({})
+        body._json = content
+        return body
+
+    def _get(self) -> Mapping[Any, Any]:
+        # Threads may come here at the same time; each of them gets a whole object.
+        content = self._json
+        if content is not None:
+            import json
+            self._src = json.loads(content.decode())
+            self._json = None
+        return self._src
+
+    def _replace_from(self, other: MappingView, /) -> None:
+        self._replace_with(other._get())
+
+    def _replace_with(self, src: Mapping[Any, Any], /) -> None:
+        self._json = None
+        self._src = src
+
+    @property
+    def metadata(self) -> Meta:
+        return Meta(self)
+
+    @property
+    def meta(self) -> Meta:
+        return self.metadata
+
+    @property
+    def spec(self) -> Spec:
+        return Spec(self)
+
+    @property
+    def status(self) -> Status:
+        return Status(self)
+
+
+class LiveBody(Body):
+    """A whole object as it is now: the newest state that the operator knows, at every look."""
+
+    __slots__ = ('_live', '_number')
+
+    def __init__(self, live: Live, /) -> None:
+        super().__init__({})
+        self._live = live
+        self._number: int | None = None
+
+    def _get(self) -> Mapping[Any, Any]:
+        newest = self._live.newer_than(self._number)
+        if newest is None:
+            return self._src
+        import json
+        # Threads may come here at the same time; each of them gets a whole object.
+        number, content = newest
+        source = json.loads(content.decode())
+        self._src, self._number = source, number
+        return source
+
+
+class Meta(MappingView):
+    """`metadata` of an object, with shortcuts to its best-known fields."""
+
+    __slots__ = ()
+
+    def __init__(self, src: Body, /) -> None:
+        super().__init__(src, ('metadata',))
+
+    @property
+    def labels(self) -> Labels:
+        return MappingView(self, ('labels',))
+
+    @property
+    def annotations(self) -> Annotations:
+        return MappingView(self, ('annotations',))
+
+    # Real objects always have a uid and a name. Those of unit tests may not: then it is None.
+    @property
+    def uid(self) -> str:
+        return self.get('uid')  # type: ignore[return-value]
+
+    @property
+    def name(self) -> str:
+        return self.get('name')  # type: ignore[return-value]
+
+    @property
+    def namespace(self) -> str | None:
+        return self.get('namespace')
+
+    @property
+    def creation_timestamp(self) -> str | None:
+        return self.get('creationTimestamp')
+
+    @property
+    def deletion_timestamp(self) -> str | None:
+        return self.get('deletionTimestamp')
+
+
+class Spec(MappingView):
+    """`spec` of an object."""
+
+    __slots__ = ()
+
+    def __init__(self, src: Body, /) -> None:
+        super().__init__(src, ('spec',))
+
+
+class Status(MappingView):
+    """`status` of an object."""
+
+    __slots__ = ()
+
+    def __init__(self, src: Body, /) -> None:
+        super().__init__(src, ('status',))
+
+
+def build_object_reference(body: Body) -> ObjectReference:
+    """Refer to an object as Kubernetes events do; what the object lacks is left out."""
+    metadata = body.get('metadata') or {}
+    reference = {
+        'apiVersion': body.get('apiVersion'),
+        'kind': body.get('kind'),
+        'name': metadata.get('name'),
+        'uid': metadata.get('uid'),
+        'namespace': metadata.get('namespace'),
+    }
+    return {key: value for key, value in reference.items() if value}  # type: ignore[return-value]
+
+
+def build_owner_reference(
+        body: Body,
+        *,
+        controller: bool | None = True,
+        block_owner_deletion: bool | None = True,
+) -> OwnerReference:
+    """Refer to an object as the owner of other objects, for `metadata.ownerReferences`."""
+    metadata = body.get('metadata') or {}
+    reference = {
+        'controller': controller,
+        'blockOwnerDeletion': block_owner_deletion,
+        'apiVersion': body.get('apiVersion'),
+        'kind': body.get('kind'),
+        'name': metadata.get('name'),
+        'uid': metadata.get('uid'),
+    }
+    return {  # type: ignore[return-value]
+        key: value for key, value in reference.items() if value is not None
+    }

@@ -1,0 +1,286 @@
+"""Running operators: `kopf.run()`, `kopf.operator()`, `kopf.spawn_tasks()`, `kopf.run_tasks()`.
+
+An operator is one task of the user's event loop, with the engine beside it. It ends when
+a signal or a flag says so, when its task is cancelled, or when the engine fails; in any case,
+the engine does its cleanup first.
+"""
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import os
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any
+
+from kopf import lifecycles
+from kopf._call.context import front_var, settings_var
+from kopf._call.posting import install_poster
+from kopf._connect import active_cluster
+from kopf._declare.registries import get_default_registry
+from kopf._declare.settings import OperatorSettings
+from kopf._objects.memos import Memo
+from kopf._run import own_peer, signals
+from kopf._run.front import Front
+from kopf._run.stop_flags import Flag, FlagWatcher, raise_flag
+
+if TYPE_CHECKING:
+    from kopf._declare.registries import OperatorRegistry
+    from kopf._objects.resources import NamespacePattern
+
+logger = logging.getLogger('kopf._core.reactor.running')
+
+#: How long functions may run on after everything else has ended, and how long they may take
+#: to notice that they are cancelled.
+_PATIENCE_SECONDS = 5.0
+#: A signal in this time after another one is the same one.
+_SAME_SIGNAL_SECONDS = 1.0
+
+
+def run(
+        *,
+        loop: asyncio.AbstractEventLoop | None = None,
+        lifecycle: Callable[..., Any] | None = None,
+        indexers: Any = None,
+        registry: OperatorRegistry | None = None,
+        settings: OperatorSettings | None = None,
+        memories: Any = None,
+        insights: Any = None,
+        identity: Any = None,
+        standalone: bool | None = None,
+        priority: int | None = None,
+        peering_name: str | None = None,
+        liveness_endpoint: str | None = None,
+        clusterwide: bool = False,
+        namespaces: Collection[NamespacePattern] = (),
+        namespace: NamespacePattern | None = None,
+        stop_flag: Flag | None = None,
+        ready_flag: Flag | None = None,
+        vault: Any = None,
+        memo: object | None = None,
+        _command: Any = None,
+) -> None:
+    """Run an operator until it is stopped: in the given event loop, or in a new one."""
+    coroutine = operator(
+        lifecycle=lifecycle, indexers=indexers, registry=registry, settings=settings,
+        memories=memories, insights=insights, identity=identity, standalone=standalone,
+        priority=priority, peering_name=peering_name, liveness_endpoint=liveness_endpoint,
+        clusterwide=clusterwide, namespaces=namespaces, namespace=namespace,
+        stop_flag=stop_flag, ready_flag=ready_flag, vault=vault, memo=memo, _command=_command,
+    )
+    try:
+        if loop is not None:
+            loop.run_until_complete(coroutine)
+        else:
+            asyncio.run(coroutine)
+    except asyncio.CancelledError:
+        pass
+
+
+async def operator(
+        *,
+        lifecycle: Callable[..., Any] | None = None,
+        indexers: Any = None,
+        registry: OperatorRegistry | None = None,
+        settings: OperatorSettings | None = None,
+        memories: Any = None,
+        insights: Any = None,
+        identity: Any = None,
+        standalone: bool | None = None,
+        priority: int | None = None,
+        peering_name: str | None = None,
+        liveness_endpoint: str | None = None,
+        clusterwide: bool = False,
+        namespaces: Collection[NamespacePattern] = (),
+        namespace: NamespacePattern | None = None,
+        stop_flag: Flag | None = None,
+        ready_flag: Flag | None = None,
+        vault: Any = None,
+        memo: object | None = None,
+        _command: Any = None,
+) -> None:
+    """Run an operator until it is stopped, in the current event loop."""
+    tasks = await spawn_tasks(
+        lifecycle=lifecycle, indexers=indexers, registry=registry, settings=settings,
+        memories=memories, insights=insights, identity=identity, standalone=standalone,
+        priority=priority, peering_name=peering_name, liveness_endpoint=liveness_endpoint,
+        clusterwide=clusterwide, namespaces=namespaces, namespace=namespace,
+        stop_flag=stop_flag, ready_flag=ready_flag, vault=vault, memo=memo, _command=_command,
+    )
+    await run_tasks(tasks)
+
+
+async def spawn_tasks(
+        *,
+        lifecycle: Callable[..., Any] | None = None,
+        indexers: Any = None,
+        registry: OperatorRegistry | None = None,
+        settings: OperatorSettings | None = None,
+        memories: Any = None,
+        insights: Any = None,
+        identity: Any = None,
+        standalone: bool | None = None,
+        priority: int | None = None,
+        peering_name: str | None = None,
+        liveness_endpoint: str | None = None,
+        clusterwide: bool = False,
+        namespaces: Collection[NamespacePattern] = (),
+        namespace: NamespacePattern | None = None,
+        stop_flag: Flag | None = None,
+        ready_flag: Flag | None = None,
+        vault: Any = None,
+        memo: object | None = None,
+        _command: Any = None,
+) -> Collection[asyncio.Task[Any]]:
+    """Start an operator in the current event loop, and give its tasks to be waited for."""
+    if namespaces and namespace:
+        raise TypeError("Either namespaces= or namespace= can be passed. Got both.")
+    if namespace:
+        warnings.warn("namespace= is deprecated; use namespaces=[...]",
+                      DeprecationWarning, stacklevel=2)
+        namespaces = [namespace]
+    if clusterwide and namespaces:
+        raise TypeError("The operator can be either cluster-wide or namespaced, not both.")
+    if not clusterwide and not namespaces:
+        warnings.warn("Absence of either namespaces or cluster-wide flag will become an error "
+                      "soon. For now, switching to the cluster-wide mode for backward "
+                      "compatibility.", FutureWarning, stacklevel=2)
+        clusterwide = True
+
+    for name, value in (('indexers', indexers), ('memories', memories), ('insights', insights)):
+        if value is not None:
+            warnings.warn(f"{name}= has no effect: the engine has its own. It is accepted for "
+                          f"compatibility with kopf 1.45; leave it out.", stacklevel=2)
+
+    settings = settings if settings is not None else OperatorSettings()
+    settings.peering.clusterwide = clusterwide
+    if peering_name is not None:
+        settings.peering.mandatory = True
+        settings.peering.name = peering_name
+    if standalone is not None:
+        settings.peering.standalone = standalone
+    if priority is not None:
+        settings.peering.priority = priority
+
+    active_cluster.adopt()
+    loop = asyncio.get_running_loop()
+    front = Front(
+        loop=loop,
+        registry=registry if registry is not None else get_default_registry(),
+        settings=settings,
+        lifecycle=lifecycle if lifecycle is not None else lifecycles.get_default_lifecycle(),
+        memo=memo if memo is not None else Memo(),
+        vault=vault,
+        on_ready=lambda: raise_flag(ready_flag),
+    )
+    if identity is None and not settings.peering.standalone:
+        identity = own_peer.detect_own_id()  # may ask the name server
+    start = functools.partial(
+        front.start,
+        namespaces=list(namespaces),
+        clusterwide=clusterwide,
+        liveness=liveness_endpoint or None,
+        identity=identity,
+        peering_lifetime=_command,
+    )
+    task = loop.create_task(_serve(front, start, stop_flag), name='kopf operator')
+    await asyncio.sleep(0)  # let it start, so that signals are already expected
+    return [task]
+
+
+async def run_tasks(
+        root_tasks: Collection[asyncio.Task[Any]],
+        *,
+        ignored: Collection[asyncio.Task[Any]] = frozenset(),
+) -> None:
+    """Wait for the tasks of an operator. If one ends, all of them are stopped.
+
+    Only these tasks are ever cancelled, never those of the embedding application.
+    """
+    try:
+        await asyncio.wait(root_tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in root_tasks:
+            task.cancel()
+        while not all(task.done() for task in root_tasks):
+            await asyncio.wait(root_tasks)
+    for task in root_tasks:
+        if not task.cancelled():
+            task.result()
+
+
+async def _serve(
+        front: Front,
+        start: Callable[[], None],
+        stop_flag: Flag | None,
+) -> None:
+    front_var.set(front)
+    settings_var.set(front.settings)
+    install_poster()
+    stopper = _Stopper(front, stop_flag)
+    try:
+        start()
+        try:
+            await asyncio.shield(front.finished)
+        except asyncio.CancelledError:
+            stopper.stop("The operator is cancelled.", limited=True)
+            await asyncio.shield(front.finished)
+            raise
+        front.close()
+        await front.finish_calls(_PATIENCE_SECONDS)
+    finally:
+        front.close()
+        await front.cancel_calls(_PATIENCE_SECONDS)
+        stopper.close()
+
+
+class _Stopper:
+    """Waits for whatever can stop an operator, and for the process to exit in time after it."""
+
+    def __init__(self, front: Front, stop_flag: Flag | None) -> None:
+        self._front = front
+        self._killer: threading.Timer | None = None
+        self._signalled_at: float | None = None
+        self._watcher = FlagWatcher(stop_flag, front.loop, self._on_flag)
+        try:
+            signals.subscribe(front.loop, self._on_signal)
+        except signals.SignalsIgnoredError as error:
+            logger.warning(f"OS signals are ignored: {error}.")
+
+    def close(self) -> None:
+        self._watcher.close()
+        if self._killer is not None:
+            self._killer.cancel()
+        signals.unsubscribe(self._front.loop, self._on_signal)
+
+    def stop(self, reason: str, *, limited: bool) -> None:
+        """Stop the operator; if limited, the process is killed if that takes too long."""
+        timeout = self._front.settings.process.ultimate_exiting_timeout
+        if limited and timeout is not None and self._killer is None:
+            self._killer = threading.Timer(timeout, os.kill, [os.getpid(), signal.SIGKILL])
+            self._killer.daemon = True
+            self._killer.start()
+        self._front.stop(reason)
+
+    def _on_signal(self, number: int) -> None:
+        name, now = signal.Signals(number).name, time.monotonic()
+        if self._signalled_at is not None:
+            # Some shells send a signal twice; people need longer to lose their patience.
+            if now - self._signalled_at >= _SAME_SIGNAL_SECONDS:
+                signals.exit_at_once(self._front.loop, number, lambda: logger.warning(
+                    f"Signal {name} is received again. The process ends at once."))
+            return
+        self._signalled_at = now
+        logger.info(f"Signal {name} is received. Operator is stopping.")
+        self.stop(f"Signal {name}", limited=True)
+
+    def _on_flag(self, value: Any) -> None:
+        if value is None:
+            logger.info("Stop-flag is raised. Operator is stopping.")
+        else:
+            logger.info(f"Stop-flag is set to {value!r}. Operator is stopping.")
+        self.stop("Stop-flag", limited=False)

@@ -1,0 +1,1 @@
+"""Helpers for tests of operators that are neither the cluster nor the pytest fixtures."""
