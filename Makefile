@@ -78,7 +78,7 @@ test-free-threaded: build
 	. $(BIN)/activate && maturin build --quiet --interpreter $(CURDIR)/$(FREE_THREADED_VENV)/bin/python --out $(FREE_THREADED_VENV)/wheels
 	$(FREE_THREADED_VENV)/bin/python -m pip install --quiet --no-deps $(FREE_THREADED_VENV)/wheels/*.whl
 	KOPF_PYTHON=$(CURDIR)/$(FREE_THREADED_VENV)/bin/python KOPF_TEST_CLUSTER=embedded $(BIN)/python -m pytest -q \
-		tests/operators/test_background.py tests/operators/test_crashes.py tests/operators/test_indexes.py tests/operators/test_kwargs.py
+		tests/operators/handlers/test_background.py tests/operators/process/test_crashes.py tests/operators/handlers/test_indexes.py tests/operators/handlers/test_kwargs.py
 
 controlplane:
 	$(PYTHON) tests/controlplane/build

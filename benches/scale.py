@@ -1,7 +1,7 @@
 """``python -m benches.scale``: does the cost per object depend on the number of objects?
 
     python -m benches.scale                                  # Linux; an idle machine; 3 minutes
-    python -m benches.scale --sizes 1000,2000 --out /tmp/x   # a quick check of the benchmark
+    python -m benches.scale --sizes 1000,2000 --out target/scale   # a quick check of the benchmark
     python -m benches.scale --render benches/results/scale   # only redraw the plot
 
 The job is that of ``benches.peers``: a finalizer and a status for each object. For each number of

@@ -6,8 +6,8 @@ The embedded cluster (crates/kopf-cluster) serves these documents as they are, a
 machine run over them; so they are facts, never edited by hand. Only the groups that are built into
 Kubernetes are captured: whatever comes from CRDs or aggregated servers is left out.
 
-    python3 tests/controlplane/controlplane.py up /tmp/plane
-    scripts/capture_api.py --kubeconfig /tmp/plane/kubeconfig crates/kopf-cluster/data/kubernetes.capture
+    python3 -m tests.controlplane up target/plane
+    scripts/capture_api.py --kubeconfig target/plane/kubeconfig crates/kopf-cluster/data/kubernetes.capture
 
 The file is a 4-byte little-endian length, then so many bytes of JSON (`{name: [offset, length]}`),
 then gzip members back to back, so that each document is unpacked only when somebody asks for it.

@@ -13,19 +13,16 @@ import pathlib
 import re
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tests.controlplane.plane import ControlPlane
+from tests.support.client import kubeconfig, wait_for
+
 from .audit import Audit
-from .configuration import CACHE, HERE, PROJECT, Configuration, OperatorEntry
+from .configuration import CACHE, HERE, Configuration, OperatorEntry
 from .processes import OperatorProcess, cpu_seconds, socket_count
-
-sys.path.insert(0, str(PROJECT / 'tests' / 'controlplane'))
-
-from cluster_client import kubeconfig, wait_for
-from controlplane import ControlPlane
 
 #: In this order; the phases of a group use the same objects.
 GROUPS = (

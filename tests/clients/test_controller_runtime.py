@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster_client import wait_for
-from cluster_fixtures import Plane
-from manifests import apply
-from operator_process import REPOSITORY, OperatorProcess
+from tests.support.client import wait_for
+from tests.support.manifests import apply
+from tests.support.operator_process import REPOSITORY, OperatorProcess
+from tests.support.plane import Plane
 
 PEERS = REPOSITORY / 'benches' / 'peers'
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster_fixtures import Plane
-from controlplane import programs_folder
+from tests.controlplane.plane import programs_folder
+from tests.support.plane import Plane
 
 MANIFEST = """
 apiVersion: apps/v1

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from cluster_client import wait_for
-from cluster_fixtures import Plane
+from tests.support.client import wait_for
+from tests.support.plane import Plane
 
 CUSTOM = {'apiVersion': 'kopf.dev/v1', 'kind': 'KopfExample'}
 

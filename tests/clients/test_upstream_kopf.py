@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster_fixtures import ExampleObjects, Plane
-from manifests import apply, delete_and_wait
-from operator_process import REPOSITORY, OperatorProcess
-from running import python_of_upstream
+from tests.support.examples import ExampleObjects
+from tests.support.manifests import apply, delete_and_wait
+from tests.support.operator_process import REPOSITORY, OperatorProcess
+from tests.support.plane import Plane
+from tests.support.upstream import python_of_upstream
 
 
 @pytest.fixture()

@@ -12,17 +12,15 @@ import os
 import pathlib
 import shlex
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
+
+from tests.controlplane.plane import ControlPlane
 
 from .exchange import Server
 from .running import INTERVAL_SECONDS, PATIENCE_SECONDS, admin_request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / 'tests' / 'controlplane'))
-
-from controlplane import ControlPlane  # noqa: E402
 
 CONTROLLERS = ','.join(
     [

@@ -17,20 +17,17 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import fcntl
-import hashlib
 import itertools
 import os
 import pathlib
-import subprocess
-import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from comparison import (
+from tests.controlplane.plane import ControlPlane
+from tests.parity.comparison import (
     Outcome,
     comparable_event,
     comparable_log,
@@ -39,13 +36,13 @@ from comparison import (
     normalised,
     without_sentinels,
 )
-from controlplane import ControlPlane
-from operator_process import parse_json, python_under_test
-from world import World
+from tests.parity.world import World
+from tests.support.operator_process import parse_json, python_under_test
+from tests.support.pki import make_self_signed
+from tests.support.upstream import python_of_upstream
 
 HERE = pathlib.Path(__file__).parent
 SCENARIOS = HERE / 'scenarios'
-REQUIREMENTS = HERE / 'upstream-requirements.txt'
 
 #: How many scenarios run at once. Each has two operators, but they mostly wait.
 PARALLEL_SCENARIOS = int(os.environ.get('KOPF_PARITY_PARALLEL', '4'))
@@ -73,11 +70,11 @@ class Scenario:
 
 
 def scenario_names() -> list[str]:
-    return sorted(path.stem for path in SCENARIOS.glob('*.py'))
+    return sorted(path.stem for path in SCENARIOS.glob('*/*.py'))
 
 
 def load(name: str) -> Scenario:
-    path = SCENARIOS / f'{name}.py'
+    [path] = SCENARIOS.glob(f'*/{name}.py')
     tree = ast.parse(path.read_text(), str(path))
     constants = {
         target.id: ast.literal_eval(node.value)
@@ -109,40 +106,14 @@ def python_of_ours() -> pathlib.Path:
     return pathlib.Path(override) if override else python_under_test()
 
 
-def python_of_upstream() -> pathlib.Path:
-    """The interpreter with upstream's kopf as pinned here; it is installed at the first use."""
-    key = hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()[:12]
-    cache = pathlib.Path(os.environ.get('XDG_CACHE_HOME') or '~/.cache').expanduser() / 'kopf'
-    cache.mkdir(parents=True, exist_ok=True)
-    folder = cache / f'upstream-{key}'
-    complete = folder / 'complete'
-    with (cache / f'upstream-{key}.lock').open('w') as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not complete.exists():
-            subprocess.run([sys.executable, '-m', 'venv', '--clear', str(folder)], check=True)
-            subprocess.run(
-                [
-                    str(folder / 'bin' / 'python'),
-                    '-m',
-                    'pip',
-                    'install',
-                    '--quiet',
-                    '--disable-pip-version-check',
-                    '-r',
-                    str(REQUIREMENTS),
-                ],
-                check=True,
-            )
-            complete.touch()
-    return folder / 'bin' / 'python'
-
-
 class Runner:
     """All runs of one test session. The results are futures: the tests wait for theirs."""
 
     def __init__(self, plane: ControlPlane, folder: pathlib.Path) -> None:
         self.plane = plane
         self.folder = folder
+        self.certificates = folder / 'certificates'
+        make_self_signed(self.certificates, 'webhooks')
         self.upstream = python_of_upstream()
         self.ours = python_of_ours()
         self._users = (f'operator-{number:03}' for number in itertools.count())
@@ -201,7 +172,7 @@ class Runner:
         folder.mkdir(parents=True)
         with self._lock:
             user = next(self._users)
-        world = World(self.plane, scenario.path, folder, user, pythons)
+        world = World(self.plane, scenario.path, folder, user, pythons, self.certificates)
         failure: str | None = None
         try:
             try:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from running import HERE, python_of_ours, python_of_upstream
+from tests.parity.running import HERE, python_of_ours
+from tests.support.upstream import python_of_upstream
 
 VARIADIC = ('VAR_POSITIONAL', 'VAR_KEYWORD')
 

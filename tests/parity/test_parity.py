@@ -8,15 +8,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from comparison import (
+from tests.controlplane.plane import ControlPlane
+from tests.parity.comparison import (
     Deliberate,
     Undemonstrated,
     deliberate_differences,
     differences,
     undemonstrated_differences,
 )
-from controlplane import ControlPlane
-from running import HERE, Runner, scenario_names
+from tests.parity.running import HERE, Runner, scenario_names
 
 DELIBERATE = deliberate_differences(HERE / 'deliberate.toml')
 UNDEMONSTRATED = undemonstrated_differences(HERE / 'deliberate.toml')

@@ -19,13 +19,12 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cluster_client import ApiError, Client, kubeconfig, kubeconfig_of, until, wait_for
-from cluster_fixtures import new_namespace, remove_namespace
-from controlplane import ControlPlane
-from gatekeeper import Gatekeeper, SeenRequest
-from operator_process import OperatorProcess
+from tests.controlplane.plane import ControlPlane
+from tests.support.api_proxy import ApiProxy, SeenRequest
+from tests.support.client import ApiError, Client, kubeconfig, kubeconfig_of, until, wait_for
+from tests.support.examples import new_namespace, remove_namespace
+from tests.support.operator_process import REPOSITORY, OperatorProcess
 
-HERE = pathlib.Path(__file__).parent
 PREFIX = 'kopf.zalando.org/'
 LAST_HANDLED = f'{PREFIX}last-handled-configuration'
 FINALIZER = f'{PREFIX}KopfFinalizerMarker'
@@ -53,6 +52,7 @@ class World:
 
     :param pythons: the interpreters with the implementations, in the order of their use in the
         story. There is one, except for the scenarios about a switch-over.
+    :param certificates: the folder with the certificate of webhook servers.
     """
 
     finalizer = FINALIZER
@@ -65,9 +65,11 @@ class World:
         folder: pathlib.Path,
         user: str,
         pythons: list[pathlib.Path],
+        certificates: pathlib.Path,
     ) -> None:
         self.client: Client = plane.client
         self.user = user
+        self.certificates = certificates
         self.script = script
         self.folder = folder
         self.namespace = new_namespace(plane.client, f'parity-{script.stem.replace("_", "-")[:40]}')
@@ -79,7 +81,7 @@ class World:
             kubeconfig(plane.user(user), user=user, namespace=self.namespace)
         )
         self._plane = plane
-        self._gatekeeper: Gatekeeper | None = None
+        self._proxy: ApiProxy | None = None
         self._definitions: list[str] = []
         self.pythons = pythons
         self.operator: OperatorProcess | None = None
@@ -124,27 +126,28 @@ class World:
             cwd=self.folder,
             env={
                 'KUBECONFIG': str(self.kubeconfig),
-                'PYTHONPATH': str(HERE),
+                'PYTHONPATH': str(REPOSITORY),
                 'PARITY_RECORDS': str(self.records_file),
                 'PARITY_WORLD': self.namespace,
+                'PARITY_CERTIFICATES': str(self.certificates),
                 **(env or {}),
             },
         )
 
-    def gatekeeper(self) -> Gatekeeper:
+    def proxy(self) -> ApiProxy:
         """Put somebody between the operator and the API server, who can turn requests away and cut
         connections. To be called before the start.
         """
         client = self._plane.user(self.user)
-        self._gatekeeper = Gatekeeper(client)
-        self._gatekeeper.admit(f'Bearer {client.token}')
-        cluster = {'server': self._gatekeeper.address}
+        self._proxy = ApiProxy(client)
+        self._proxy.admit(f'Bearer {client.token}')
+        cluster = {'server': self._proxy.address}
         self.kubeconfig.write_text(
             kubeconfig_of(
                 cluster, {'token': client.token}, user=self.user, namespace=self.namespace
             )
         )
-        return self._gatekeeper
+        return self._proxy
 
     def is_patch(self, name: str, subresource: str = '') -> Callable[[SeenRequest], bool]:
         """Which requests are patches of that object."""
@@ -560,8 +563,8 @@ class World:
     def close(self) -> None:
         if self.operator is not None:
             self.operator.kill()
-        if self._gatekeeper is not None:
-            self._gatekeeper.close()
+        if self._proxy is not None:
+            self._proxy.close()
         for plural in self._definitions:
             for body in self.list(plural):
                 path = self.path(body['metadata']['name'], plural)

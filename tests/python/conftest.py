@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-import fake_native
 import kopf
+from tests.python import fake_native
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Warnings are errors in these tests."""
     for item in items:
-        if item.path.parent == pathlib.Path(__file__).parent:
+        if item.path.is_relative_to(pathlib.Path(__file__).parent):
             item.add_marker(pytest.mark.filterwarnings('error'))
             # kr8s 0.20.15 calls a function that Python 3.14 deprecates.
             item.add_marker(pytest.mark.filterwarnings(

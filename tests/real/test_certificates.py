@@ -9,10 +9,11 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster_client import kubeconfig_of
-from cluster_fixtures import ExampleObjects
-from controlplane import ControlPlane, make_client_certificate
-from operator_process import OperatorProcess
+from tests.controlplane.plane import ControlPlane
+from tests.support.client import kubeconfig_of
+from tests.support.examples import ExampleObjects
+from tests.support.operator_process import OperatorProcess
+from tests.support.pki import make_certificate
 
 SCRIPT = """
 import kopf
@@ -32,7 +33,8 @@ def test_the_certificate_of_the_kubeconfig(
     form: str,
 ) -> None:
     pki = plane.folder / 'pki'
-    make_client_certificate(pki, '/O=system:masters/CN=certified', f'client-{form}')
+    subject = '/O=system:masters/CN=certified'
+    make_certificate(pki, f'client-{form}', subject=subject, extensions='client')
     certificate, key = pki / f'client-{form}.crt', pki / f'client-{form}.key'
 
     def encoded(path: pathlib.Path) -> str:
@@ -62,7 +64,7 @@ def test_a_certificate_that_is_not_allowed_anything(
 ) -> None:
     """The cluster knows who it is, and refuses: that is told, and the operator goes on."""
     pki = plane.folder / 'pki'
-    make_client_certificate(pki, '/CN=nobody-special', 'client-nobody')
+    make_certificate(pki, 'client-nobody', subject='/CN=nobody-special', extensions='client')
     process = operator(
         SCRIPT
         + f"""

@@ -19,9 +19,10 @@ from typing import Any
 
 import pytest
 
-from cluster_client import ApiError, wait_for
-from cluster_fixtures import ExampleObjects, Plane
-from operator_process import REPOSITORY, OperatorProcess
+from tests.support.client import ApiError, wait_for
+from tests.support.examples import ExampleObjects
+from tests.support.operator_process import REPOSITORY, OperatorProcess
+from tests.support.plane import Plane
 
 KILLS = int(os.environ.get('KOPF_KILLS', '15'))
 OBJECTS = 150

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from cluster_client import wait_for
-from cluster_fixtures import ExampleObjects
-from controlplane import ControlPlane, temporary_account
-from operator_process import OperatorProcess
+from tests.controlplane.accounts import temporary_account
+from tests.controlplane.plane import ControlPlane
+from tests.support.client import wait_for
+from tests.support.examples import ExampleObjects
+from tests.support.operator_process import OperatorProcess
 
 SCRIPT = """
 import kopf

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster_fixtures import ExampleObjects
-from controlplane import ControlPlane, Request
-from operator_process import OperatorProcess
+from tests.controlplane.audit import Request
+from tests.controlplane.plane import ControlPlane
+from tests.support.examples import ExampleObjects
+from tests.support.operator_process import OperatorProcess
 
 SCRIPT = """
 import kopf

@@ -192,7 +192,7 @@ fn peer(priority: i64, lifetime: i64) -> serde_json::Value {
 #[tokio::test(start_paused = true)]
 async fn it_waits_for_a_more_important_operator() {
     let (cluster, client) = cluster().await;
-    let crd = include_str!("../../../tests/controlplane/manifests/peering.yaml");
+    let crd = include_str!("../../../tests/support/crds/peering.yaml");
     cluster.apply(crd, "default").await.unwrap();
     let team = json!({
         "apiVersion": "kopf.dev/v1", "kind": "ClusterKopfPeering", "metadata": {"name": "default"},

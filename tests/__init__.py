@@ -1,0 +1,1 @@
+"""All suites in Python. CONTRIBUTING.md says which of them proves what."""

@@ -1,0 +1,1 @@
+"""A real Kubernetes control plane on this machine: etcd, kube-apiserver and the rest."""

@@ -1,0 +1,1 @@
+"""Webhooks: admission, conversion, and the servers behind them."""

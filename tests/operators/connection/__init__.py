@@ -1,0 +1,1 @@
+"""Connections: how operators log in, and how they notice each other."""

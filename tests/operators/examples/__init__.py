@@ -1,0 +1,1 @@
+"""The example operators of this repository, in both languages."""

@@ -1,0 +1,1 @@
+"""Handlers: what they get, when they are called, and what becomes of their results."""

@@ -1,0 +1,1 @@
+"""The process: command line, settings, probes, crashes, exit, embedding into other programs."""

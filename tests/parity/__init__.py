@@ -1,0 +1,1 @@
+"""The same operators under upstream's kopf and under ours, compared."""

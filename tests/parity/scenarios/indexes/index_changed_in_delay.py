@@ -1,0 +1,43 @@
+"""As ``index_retried``, but with changes of the object, after which upstream tries again, too."""
+
+import kopf
+from tests.parity.recorder import record, sentinel
+
+sentinel()
+
+indexed = set()
+
+
+@kopf.index('kopfexamples', labels={'indexed': 'yes'})
+def index_fn(name, spec, retry, **kwargs):
+    if name not in indexed:
+        record('index_fn', {'name': name, 'retry': retry}, field=spec['field'])
+    if retry < 2 and name not in indexed:
+        raise kopf.TemporaryError('not yet', delay=0.5)
+    indexed.add(name)
+    return {name: spec['field']}
+
+
+@kopf.on.create('kopfexamples', labels={'reader': 'yes'})
+def reader_fn(index_fn, **kwargs):
+    record('reader_fn', kwargs, content={key: sorted(store) for key, store in index_fn.items()})
+
+
+def story(world):
+    def read(number):
+        world.sentinel()
+        world.create(f'reader-{number}', labels={'reader': 'yes'})
+        world.wait_record('reader_fn', name=f'reader-{number}')
+        world.wait_handled(f'reader-{number}')
+
+    world.start()
+    world.create('obj', spec={'field': 'x'}, labels={'indexed': 'yes'})
+    world.wait_record('index_fn', retry=0)
+    read(1)
+    while not world.records('index_fn', retry=2):
+        # Upstream tries again only when something changes; ours does it in time.
+        world.sentinel()
+        world.patch('obj', metadata={'annotations': {'changed': str(len(world.records()))}})
+    world.patch('obj', metadata={'annotations': {'changed': None}})
+    read(2)
+    world.wait_handled('reader-2')

@@ -1,0 +1,1 @@
+"""The public behaviour of the Python package that needs no cluster."""

@@ -1,0 +1,1 @@
+"""The command line, `kopf dev`, and `kopf.testing`."""

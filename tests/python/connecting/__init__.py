@@ -1,0 +1,1 @@
+"""Connections: logins, webhook servers, and the guard against other clusters."""

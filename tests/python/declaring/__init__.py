@@ -1,0 +1,1 @@
+"""How users declare handlers: decorators, filters, selectors, names and signatures."""

@@ -1,0 +1,1 @@
+"""What handlers get and give: kwargs, views, patches, memos, indices, sub-handlers."""

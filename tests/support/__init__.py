@@ -1,0 +1,1 @@
+"""What the suites share: a client of the API, clusters, operators as processes, certificates."""
