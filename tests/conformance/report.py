@@ -1,6 +1,6 @@
-"""Writes what was found: the table of areas, the deliberate differences, the unexplained ones.
+"""Renders the findings: the table of areas, the deliberate differences, the unexplained ones.
 
-Called by __main__.py; the tests print the same text when they fail.
+Called by __main__.py. The tests print the same text when they fail.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from .comparison import Deliberate
 from .running import Result
 
-#: How many requests with differences are shown of each area, and how many fields of each.
+#: How many requests with differences the report shows per area, and how many fields per request.
 SHOWN_REQUESTS = 12
 SHOWN_FIELDS = 6
 
@@ -28,12 +28,12 @@ class Area:
 
     @property
     def share(self) -> float:
-        """What share of the requests is answered alike, in percent."""
+        """The share of requests with equal answers, in percent."""
         return 100.0 * self.equal / self.requests if self.requests else 100.0
 
     @property
     def explained_share(self) -> float:
-        """As the share, but deliberate differences do not count against it."""
+        """The same share, but deliberate differences do not count against it."""
         return 100.0 * (self.equal + self.deliberate) / self.requests if self.requests else 100.0
 
 
@@ -57,7 +57,7 @@ def total(found: Iterable[Area]) -> Area:
 
 
 def percent(share: float) -> str:
-    """Rounded down: only all is 100 %."""
+    """Round down, so that only all requests are 100 %."""
     return f'{int(share * 100) / 100:.2f} %'
 
 
@@ -104,20 +104,19 @@ def report(results: list[Result], deliberate: list[Deliberate], version: str) ->
     lines = [
         '# Conformance of the embedded cluster',
         '',
-        'Written by `make conformance`; do not edit. The same requests are sent to a real',
-        f'kube-apiserver {version} and to the embedded cluster, and the answers are compared field',
-        'by field (code, headers, body, with the managed fields), after uids, times, versions,',
-        'generated names, addresses and certificates are replaced by words for them.',
+        '`make conformance` writes this page; do not edit it. It sends the same requests to a real',
+        f'kube-apiserver {version} and to the embedded cluster, and compares the answers field by',
+        'field: code, headers, and body with the managed fields. First, it replaces uids, times,',
+        'versions, generated names, addresses and certificates with placeholders.',
         '',
-        'The real server runs with the defaults of Kubernetes but for these: priority and',
-        'fairness is off, so are anonymous requests; users have static tokens and may do',
-        'everything; etcd does not wait for the disk. Discovery and OpenAPI are answered from a',
-        'capture of the same version, so they are equal by construction. Most requests are the',
-        'same questions about each kind: what the questions do not touch is not compared; see',
-        '`cluster.md` for what is not enforced.',
+        'The real server runs with the defaults of Kubernetes, except that priority and fairness',
+        'and anonymous requests are off, users have static tokens and may do everything, and etcd',
+        'does not wait for the disk. The embedded cluster serves discovery and OpenAPI from a',
+        'capture of the same version, so they are equal by construction. Most requests ask the',
+        'same questions about each kind; the comparison says nothing about anything else.',
+        '[The embedded Kubernetes](cluster.md#what-it-is-not) lists what it does not enforce.',
         '',
-        f'**{whole.equal} of {whole.requests} requests are answered alike: '
-        f'{percent(whole.share)}**',
+        f'**{whole.equal} of {whole.requests} requests get equal answers: {percent(whole.share)}**',
         '',
         *table(found),
         '',
@@ -130,7 +129,7 @@ def report(results: list[Result], deliberate: list[Deliberate], version: str) ->
         '',
         '## Unexplained differences',
         '',
-        f'At most {SHOWN_REQUESTS} requests of each area, {SHOWN_FIELDS} fields of each.',
+        f'At most {SHOWN_REQUESTS} requests per area, and {SHOWN_FIELDS} fields per request.',
         *(unexplained(results) or ['', 'None.']),
         '',
     ]

@@ -1,9 +1,9 @@
-//! The benchmark's operator of widgets on our Rust front.
+//! The benchmark's "widget" operator on our Rust front.
 //!
 //! The same job as the other peers: add a finalizer on first sight, write `status.message` and
 //! `status.observedGeneration` for every new generation of the spec, remove the finalizer on deletion.
 //!
-//! With `BENCH_TIMERS`, each object also has a timer that does nothing, every so many seconds.
+//! With `BENCH_TIMERS=SECONDS`, each object also has a timer with this interval that does nothing.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use mimalloc::MiMalloc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// As in the Python package: it gives back what is free, and is faster than that of the system.
+/// It returns free memory to the system, and is faster than the allocator of the C library.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
