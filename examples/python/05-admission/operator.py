@@ -1,4 +1,4 @@
-"""An operator that is asked before objects are changed.
+"""The cluster asks this operator before it creates, changes or deletes objects.
 
 Run with: kopf dev examples/python/05-admission/operator.py
 """
@@ -21,9 +21,9 @@ def set_defaults(spec, patch, **_):
 def check_size(spec, old, warnings, **_):
     size = spec.get('size', 0)
     if not isinstance(size, int) or not 0 < size <= 5:
-        raise kopf.AdmissionError(f"The size is from 1 to 5, not {size!r}.", code=400)
+        raise kopf.AdmissionError(f"The size must be from 1 to 5, not {size!r}.", code=400)
     if old is not None and size < old['spec'].get('size', 0):
-        warnings.append("The object shrinks: what does not fit any more is lost.")
+        warnings.append("The object shrinks: data that no longer fits is lost.")
 
 
 @kopf.on.validate('kopfexamples', operations=['DELETE'], labels={'protected': 'yes'})

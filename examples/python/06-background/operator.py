@@ -1,7 +1,9 @@
 """A daemon and a timer for each object.
 
-The daemon counts down from `spec.seconds`, and sees when somebody changes that number. The timer tells
-every ten seconds how old the object is.
+The daemon counts down from `spec.seconds`, and notices when someone changes that number. The timer logs
+the age of the object every ten seconds.
+
+Run with: kopf dev examples/python/06-background/operator.py -f examples/python/06-background/
 """
 import datetime
 
@@ -21,7 +23,7 @@ async def count_down(stopped, spec, patch, logger, **_):
 
 
 @kopf.timer('countdowns', interval=10)
-def tell_age(meta, logger, **_):
+def log_age(meta, logger, **_):
     created = datetime.datetime.fromisoformat(meta['creationTimestamp'].replace('Z', '+00:00'))
     age = datetime.datetime.now(datetime.timezone.utc) - created
     logger.info(f"It is {age.total_seconds():.0f} seconds old.")

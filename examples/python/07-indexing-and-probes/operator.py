@@ -1,4 +1,4 @@
-"""What is known of all objects: an index of teams, used by a handler, and told by the probe.
+"""An index of teams: a handler looks objects up in it, and the probe reports it.
 
 Run with: kopf dev operator.py -f configmaps.yaml --liveness=http://localhost:8080/healthz
 Then: curl http://localhost:8080/healthz; curl http://localhost:8080/metrics
@@ -14,7 +14,7 @@ def teams(labels, name, **_):
 
 
 @kopf.on.create('configmaps', labels={TEAM: kopf.PRESENT})
-def tell_others(labels, name, teams, logger, **_):
+def log_others(labels, name, teams, logger, **_):
     others = sorted(other for other in teams[labels[TEAM]] if other != name)
     logger.info(f"Others of the team: {', '.join(others) or 'none'}.")
 

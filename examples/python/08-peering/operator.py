@@ -1,4 +1,4 @@
-"""Two operators for the same objects: the one of the higher priority works, the other one waits.
+"""Two operators for the same objects: the one with the higher priority works, the other one pauses.
 
 Run in one terminal:  kopf run operator.py -n default --peering=example --priority=1
 and in another one:   kopf run operator.py -n default --peering=example --priority=2

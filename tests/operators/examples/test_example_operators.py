@@ -252,7 +252,7 @@ def test_background(plane: Plane, namespace: str, operator: StartOperator) -> No
     process = operator(folder / 'operator.py')
     apply(plane.client, folder / 'obj.yaml', namespace)
     process.wait_log('seconds old.')
-    countdowns.wait('launch', lambda body: 'age' in body['status']['tell_age'])
+    countdowns.wait('launch', lambda body: 'age' in body['status']['log_age'])
     countdowns.patch('launch', {'spec': {'seconds': 0}})
     countdowns.wait('launch', lambda body: body['status']['phase'] == 'Done')
     assert process.count('Lift off!') == 1
