@@ -35,7 +35,7 @@ QUICK = Scale(
     n=150,
     burst_n=300,
     idle_n=300,
-    crowd_n=1000,
+    large_restart_n=1000,
     latency_seconds=3.0,
     idle_seconds=2.0,
     startups=1,
@@ -46,7 +46,7 @@ QUICK = Scale(
 
 
 #: The fields of the scale that the command line can set.
-SIZES = ('n', 'burst_n', 'idle_n', 'crowd_n', 'timeout_seconds')
+SIZES = ('n', 'burst_n', 'idle_n', 'large_restart_n', 'timeout_seconds')
 
 
 def main() -> None:
@@ -109,9 +109,9 @@ def run_rounds(
     for group in GROUPS:
         wanted = {operator.name: phases_of(operator, phases & set(group)) for operator in operators}
         involved = [operator for operator in operators if wanted[operator.name]]
-        if 'crowd' in group and involved:
-            log('creating the crowd')
-            bench.create_crowd(involved)
+        if 'large_restart' in group and involved:
+            log('creating the objects of the large restart')
+            bench.create_handled_copies(involved)
         for number in range(rounds_of(group, rounds)):
             for operator in involved if number % 2 == 0 else involved[::-1]:
                 began = time.monotonic()
@@ -134,7 +134,7 @@ def phases_of(operator: OperatorEntry, phases: set[str]) -> set[str]:
 
 def rounds_of(group: tuple[str, ...], rounds: int) -> int:
     """Half as many for the phases with most objects: they take longest and vary least."""
-    return max(1, rounds // 2) if {'burst', 'idle', 'crowd'} & set(group) else rounds
+    return max(1, rounds // 2) if {'burst', 'idle', 'large_restart'} & set(group) else rounds
 
 
 def summary(figures: dict[str, Any]) -> list[str]:
@@ -177,7 +177,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument('--n', type=int, help='objects in storm, update, delete')
     parser.add_argument('--burst-n', type=int, help='objects in the burst')
     parser.add_argument('--idle-n', type=int, help='objects in idle, restart and timers')
-    parser.add_argument('--crowd-n', type=int, help='objects in the crowd')
+    parser.add_argument('--large-restart-n', type=int, help='objects in the large restart')
     parser.add_argument(
         '--timeout',
         type=int,

@@ -144,9 +144,9 @@ METRICS = {
         Metric('restart: CPU', 's', figure('restart.cpu_s'), '.2f'),
         Metric('restart: RSS', 'MiB', figure('restart.rss_mib'), '.1f'),
         Metric('restart: peak RSS', 'MiB', figure('restart.peak_rss_mib'), '.1f'),
-        Metric('crowd: restart, CPU', 's', figure('crowd.cpu_s'), '.2f'),
-        Metric('crowd: restart, RSS', 'MiB', figure('crowd.rss_mib'), '.1f'),
-        Metric('crowd: restart, peak RSS', 'MiB', figure('crowd.peak_rss_mib'), '.1f'),
+        Metric('large restart: CPU', 's', figure('large_restart.cpu_s'), '.2f'),
+        Metric('large restart: RSS', 'MiB', figure('large_restart.rss_mib'), '.1f'),
+        Metric('large restart: peak RSS', 'MiB', figure('large_restart.peak_rss_mib'), '.1f'),
         Metric('timers: CPU of 1,000 calls', 's', cpu_of_calls, '.3f'),
         Metric('timers: RSS', 'MiB', figure('timers.rss_mib'), '.1f'),
     )

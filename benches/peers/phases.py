@@ -30,7 +30,7 @@ GROUPS = (
     ('storm', 'update', 'delete', 'latency'),
     ('burst',),
     ('idle', 'restart', 'timers'),
-    ('crowd',),
+    ('large_restart',),
 )
 PHASES = tuple(phase for group in GROUPS for phase in group)
 
@@ -44,7 +44,7 @@ class Scale:
     n: int = 2000
     burst_n: int = 10000
     idle_n: int = 10000
-    crowd_n: int = 50000
+    large_restart_n: int = 50000
     idle_batch: int = 500
     rate: float = 20.0
     latency_seconds: float = 60.0
@@ -74,7 +74,7 @@ class Bench:
         self._audit = Audit(plane.folder / 'audit.log')
         self._plane_pids = [entry['pid'] for entry in plane.alive()]
         self._namespaces = 0
-        self._crowd_namespace = ''
+        self._large_restart_namespace = ''
         self._users: dict[str, str] = {}
 
     def setup(self) -> None:
@@ -90,19 +90,19 @@ class Bench:
             self._load(namespace, 'patch', n=n, size=size)
         self._load(namespace, 'purge')
 
-    def create_crowd(self, operators: list[OperatorEntry]) -> None:
+    def create_handled_copies(self, operators: list[OperatorEntry]) -> None:
         """Create very many objects that all operators have handled: copies of one object.
 
         All operators share them, since it would take too long if each handled its own. They
         stay until the control plane is gone.
         """
-        namespace = self._namespace('crowd')
+        namespace = self._namespace('large-restart')
         self._load(namespace, 'create', n=1)
         for entry in operators:
             with self._running(entry, namespace) as operator:
                 self._wait_until_quiet(operator, self._scale.quiet_seconds)
-        self._load(namespace, 'copy', n=self._scale.crowd_n)
-        self._crowd_namespace = namespace
+        self._load(namespace, 'copy', n=self._scale.large_restart_n)
+        self._large_restart_namespace = namespace
 
     def run(self, operator: OperatorEntry, phases: set[str]) -> Figures:
         """Return the figures by phase; failures are under ``errors``."""
@@ -112,7 +112,7 @@ class Bench:
             ('storm', self._lifecycle),
             ('burst', self._burst),
             ('idle', self._idle),
-            ('crowd', self._crowd),
+            ('large_restart', self._large_restart),
         ):
             if group in phases:
                 try:
@@ -210,10 +210,10 @@ class Bench:
                 self._calm()
                 into['timers'] = {'n': n, **self._measure_timers(entry, namespace, n)}
 
-    def _crowd(self, entry: OperatorEntry, phases: set[str], into: Figures) -> None:
+    def _large_restart(self, entry: OperatorEntry, phases: set[str], into: Figures) -> None:
         """A restart on very many handled objects."""
-        n, figures = self._scale.crowd_n, into.setdefault('crowd', {})
-        self._restart(entry, self._crowd_namespace, n, figures)
+        n, figures = self._scale.large_restart_n, into.setdefault('large_restart', {})
+        self._restart(entry, self._large_restart_namespace, n, figures)
         if writes := {key for key in figures['requests'] if re.match('patch|update', key)}:
             raise RuntimeError(f'it handles objects again: {", ".join(sorted(writes))}')
 

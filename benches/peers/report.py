@@ -25,8 +25,8 @@ SHORT = (
     'idle: RSS',
     'restart: CPU',
     'restart: RSS',
-    'crowd: restart, CPU',
-    'crowd: restart, RSS',
+    'large restart: CPU',
+    'large restart: RSS',
     'timers: CPU of 1,000 calls',
     'timers: RSS',
 )
@@ -41,7 +41,8 @@ def full_report(results: Results) -> str:
         '',
         f'{data["date"]}; {data["machine"]}; control plane {data["plane"]}.',
         f'{scale["n"]} objects in storm, update and delete; {scale["burst_n"]} in the burst; '
-        f'{scale["idle_n"]} in idle, restart and timers; {scale["crowd_n"]} in the crowd; '
+        f'{scale["idle_n"]} in idle, restart and timers; '
+        f'{scale["large_restart_n"]} in the large restart; '
         f'latency at {scale["rate"]:g}/s for {scale["latency_seconds"]:g} s; '
         f'idle for {scale["idle_seconds"]:g} s; {data["rounds"]} rounds.',
         '',
