@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use kopf_object::{Body, Diff, json_patch, merge};
+use kopf_object::{Body, json_patch, merge};
 use kopf_reaction::{
     AdmissionReview, Answers, CallError, CallOutcome, ConversionReview, ErrorsMode, Handler, Refused, Resource,
     ReviewError, Round, RoundStep,
@@ -26,10 +26,10 @@ pub use certificates::self_signed;
 pub use peer::describe_certificate;
 pub use server::{ClientCertificates, ServerError, ServerOptions};
 
-use crate::gates::Gates;
-use crate::invoke::{CallReply, Front, FrontSlot};
+use crate::calls::Gates;
+use crate::front::{Admission, Front, FrontSlot, Review, Reviewer, WebhookCall, WebhookContext, WebhookReply};
 use crate::metrics::Metrics;
-use crate::react::level_of;
+use crate::worker::level_of;
 use crate::{Clock, FrontError, Insight, Log, Record};
 
 const TARGET: &str = "kopf._core.engines.admission";
@@ -44,13 +44,8 @@ const REVIEW_TIMEOUT: Duration = Duration::from_secs(30);
 /// Where the memo of an object is, by the object's key; None if it is not remembered.
 pub(crate) type Memos = Box<dyn Fn(&str) -> Option<Arc<FrontSlot>> + Send + Sync>;
 
-/// The reviews of one operator. Clones are the same.
-#[derive(Clone)]
-pub struct Admission {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
+/// The reviews of one operator.
+pub(crate) struct Reviews {
     front: Arc<dyn Front>,
     clock: Clock,
     log: Log,
@@ -64,61 +59,49 @@ struct Inner {
     client_config: watch::Sender<Option<Value>>,
 }
 
-/// One request of the cluster, as a server has received it.
-#[derive(Clone, Debug, Default)]
-pub struct Review {
-    /// The whole review.
-    pub content: Value,
-    /// The id of the handler, as it is in the path; None if the server knows none.
-    pub webhook: Option<String>,
-    /// The headers of the request.
-    pub headers: Value,
-    /// The certificate of the client, in the form of Python's `ssl`; empty if there is none.
-    pub peer: Value,
-    /// How long the client waits, if it has told.
-    pub timeout: Option<Duration>,
+/// Serves webhooks by the engine's own server until it is dropped. `tell` gets each new address.
+pub async fn serve_webhooks(
+    admission: &Admission,
+    options: ServerOptions,
+    tell: impl Fn(Value) + Send,
+) -> Result<(), ServerError> {
+    let answering = admission.clone();
+    let answering = move |review: Review| -> BoxFuture<'static, Result<Value, ReviewError>> {
+        let admission = answering.clone();
+        Box::pin(async move { admission.review(review).await })
+    };
+    server::serve(options, &admission.clock, &admission.log, Arc::new(answering), tell).await
 }
 
-/// What all calls for one object under review share.
-pub struct WebhookContext {
-    pub resource: Arc<Resource>,
-    pub body: Body,
-    pub old: Option<Value>,
-    pub new: Option<Value>,
-    pub diff: Diff,
-    /// All other things about the request: `operation`, `subresource`, `dryrun`, `userinfo`, `headers`, `sslpeer`;
-    /// or `from_version` and `to_version` of a conversion.
-    pub facts: Value,
-    /// The front's own things for the time of the review: views, the patch, the warnings.
-    pub slot: FrontSlot,
-    /// The front's own things for the life of the object: the memo.
-    pub memory: Arc<FrontSlot>,
-}
+impl Reviewer for Reviews {
+    fn review(&self, review: Review) -> BoxFuture<'_, Result<Value, ReviewError>> {
+        Box::pin(async move {
+            let limit = review.timeout.unwrap_or(REVIEW_TIMEOUT).min(REVIEW_TIMEOUT);
+            let reviewing = async {
+                // The semaphore is never closed, so that an error cannot happen; it would only unbound us.
+                let _slot = self.slots.acquire().await.ok();
+                if ConversionReview::is_meant(&review.content) {
+                    return convert::convert(self, &review).await;
+                }
+                self.admit(&review).await
+            };
+            let late = || ReviewError::Unavailable(format!("No answer in {} seconds.", limit.as_secs_f64()));
+            self.clock.timeout(limit, reviewing).await.map_err(|_| late())?
+        })
+    }
 
-/// One call of a handler of webhooks.
-pub struct WebhookCall {
-    pub handler: Arc<Handler>,
-    pub context: Arc<WebhookContext>,
-    pub started: jiff::Timestamp,
-}
+    fn announce(&self, client_config: Value) {
+        self.client_config.send_replace(Some(client_config));
+    }
 
-/// What a call came to.
-pub struct WebhookReply {
-    pub call: CallReply,
-    /// All the warnings of the review so far.
-    pub warnings: Vec<String>,
-}
-
-impl WebhookReply {
-    /// The front is gone.
-    pub fn abandoned() -> Self {
-        let call = CallReply { result: Err(CallError::Abandoned), error: None, patch: None, transformations: false };
-        Self { call, warnings: Vec::new() }
+    fn closed(&self) -> BoxFuture<'_, ()> {
+        let mut insights = self.insights.clone();
+        Box::pin(async move { while insights.changed().await.is_ok() {} })
     }
 }
 
-impl Admission {
-    pub(crate) fn new(
+impl Reviews {
+    pub fn new(
         front: Arc<dyn Front>,
         clock: Clock,
         log: Log,
@@ -129,52 +112,19 @@ impl Admission {
     ) -> Self {
         let gates = Gates::new(&handlers);
         let (slots, client_config) = (Semaphore::new(REVIEWS_AT_ONCE), watch::Sender::new(None));
-        let inner = Inner { front, clock, log, metrics, handlers, insights, memos, gates, slots, client_config };
-        Self { inner: Arc::new(inner) }
+        Self { front, clock, log, metrics, handlers, insights, memos, gates, slots, client_config }
     }
 
-    /// Tells where the cluster finds the webhooks, for the managed configurations.
-    pub fn announce(&self, client_config: Value) {
-        self.inner.client_config.send_replace(Some(client_config));
+    pub fn client_configs(&self) -> watch::Receiver<Option<Value>> {
+        self.client_config.subscribe()
     }
 
-    /// Waits for the end of the operator.
-    pub async fn closed(&self) {
-        let mut insights = self.inner.insights.clone();
-        while insights.changed().await.is_ok() {}
+    /// For the servers of the front.
+    pub fn admission(self: Arc<Self>) -> Admission {
+        let (clock, log) = (self.clock.clone(), self.log.clone());
+        Admission { reviewer: self, clock, log }
     }
 
-    pub(crate) fn client_configs(&self) -> watch::Receiver<Option<Value>> {
-        self.inner.client_config.subscribe()
-    }
-
-    /// Serves webhooks by the engine's own server until it is dropped. `tell` gets each new address.
-    pub async fn serve(&self, options: ServerOptions, tell: impl Fn(Value) + Send) -> Result<(), ServerError> {
-        let this = self.clone();
-        let answering = move |review: Review| -> BoxFuture<'static, Result<Value, ReviewError>> {
-            let this = this.clone();
-            Box::pin(async move { this.review(review).await })
-        };
-        server::serve(options, &self.inner.clock, &self.inner.log, Arc::new(answering), tell).await
-    }
-
-    /// Answers one review.
-    pub async fn review(&self, review: Review) -> Result<Value, ReviewError> {
-        let limit = review.timeout.unwrap_or(REVIEW_TIMEOUT).min(REVIEW_TIMEOUT);
-        let reviewing = async {
-            // The semaphore is never closed, so that an error cannot happen; it would only unbound us.
-            let _slot = self.inner.slots.acquire().await.ok();
-            if ConversionReview::is_meant(&review.content) {
-                return convert::convert(&self.inner, &review).await;
-            }
-            self.inner.admit(&review).await
-        };
-        let late = || ReviewError::Unavailable(format!("No answer in {} seconds.", limit.as_secs_f64()));
-        self.inner.clock.timeout(limit, reviewing).await.map_err(|_| late())?
-    }
-}
-
-impl Inner {
     async fn admit(&self, request: &Review) -> Result<Value, ReviewError> {
         let review = AdmissionReview::parse(&request.content)?;
         let insight = Arc::clone(&self.insights.borrow());

@@ -5,8 +5,8 @@
 //! in which the cycle decides anew: whether to start it again, whether to release the object.
 
 mod bodies;
-mod companion;
-mod rounds;
+mod object_tasks;
+mod call;
 mod schedule;
 
 use std::collections::HashMap;
@@ -22,14 +22,13 @@ use kopf_reaction::{
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 
-use crate::invoke::CycleContext;
-use crate::queue::{Lane, Queue, WeakQueue};
-use crate::react::{OBJECTS, Reactor};
+use crate::front::CycleContext;
+use crate::queue::{Queue, WeakQueue};
+use crate::support::Lane;
+use crate::worker::{OBJECTS, Reactor};
 use crate::{Clock, Level, Log, Settings};
-use companion::{Calling, Companion, Companions, Effects, KindInBackground, Means, declared_delay};
+use object_tasks::{Calling, Companion, Companions, Effects, KindInBackground, Means, declared_delay};
 use schedule::{Entry, Schedule};
-
-pub use bodies::LiveBody;
 
 const TARGET: &str = "kopf.engine.background";
 

@@ -5,7 +5,7 @@
 
 mod answer;
 mod counters;
-mod head_start;
+mod prefetch;
 mod refused;
 mod slots;
 
@@ -19,25 +19,22 @@ use kube::client::Body;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use crate::clock::{Clock, seconds};
-use crate::credentials::{Answer, Session, Vault};
-use crate::log::Log;
-use crate::pacing::Pacing;
+use crate::credentials::{Answer, REQUESTS_IN_FLIGHT, Session, Vault};
 use crate::settings::NetworkingSettings;
+use crate::support::clock::{Clock, seconds};
+use crate::support::log::Log;
+use crate::support::pacing::Pacing;
 
 pub use answer::{ApiError, Refusal};
 use answer::{Safety, Verdict, verdict};
 pub use counters::{RequestCounters, RequestOutcome, Verb};
-use head_start::{HeadStarts, USABLE_FOR};
+use prefetch::{HeadStarts, USABLE_FOR};
 use refused::Refused;
 use slots::Slots;
 
 const TARGET: &str = "kopf.engine.client";
 const AGENT: &str = concat!("kopf/", env!("CARGO_PKG_VERSION"));
 const JSON: &str = "application/json";
-
-/// Requests in flight at the same time, watches aside: it bounds the sockets of the operator.
-pub(crate) const REQUESTS_IN_FLIGHT: usize = 12;
 
 /// Pages of lists on their way at the same time. They have slots of their own: a start with many kinds and namespaces
 /// must not hold all pages in memory at once, nor must the pages wait for what is being done about earlier ones.

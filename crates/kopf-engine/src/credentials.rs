@@ -23,9 +23,9 @@ use kube::config::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Clock;
-pub(crate) use connection::Answer;
+use crate::support::clock::Clock;
 pub use connection::Connection;
+pub(crate) use connection::{Answer, REQUESTS_IN_FLIGHT};
 use token_file::TokenFile;
 pub use vault::{Login, LoginError, Session, Vault};
 

@@ -8,6 +8,7 @@ mod insight;
 mod scan;
 mod definitions;
 mod namespaces;
+pub(crate) mod schema;
 mod verdicts;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -20,16 +21,17 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::client::{Api, ApiError};
-use crate::clock::Clock;
-use crate::log::Log;
-use crate::schema::{Definition, DefinitionStage, SchemaBook, decode_definition};
+use crate::front::Judge;
 use crate::settings::{Settings, WatchingSettings};
-use crate::watch::{EventKind, OnForbidden, StreamHealth, StreamItem, WatchStream};
+use crate::stream::{EventKind, OnForbidden, StreamHealth, StreamItem, WatchStream};
+use crate::support::clock::Clock;
+use crate::support::log::Log;
 use definitions::{DefinitionTracker, Scanned, agrees};
-pub use insight::{Insight, Judge, NoJudge, Wanted};
+pub use insight::{Insight, Wanted};
 use namespaces::{NamespaceObject, NamespaceTracker};
 pub use namespaces::{NamespacePattern, matches_globs};
 use scan::{Scan, scan_group, scan_groups};
+use schema::{Definition, DefinitionStage, SchemaBook, decode_definition};
 use verdicts::SpokenVerdicts;
 
 const TARGET: &str = "kopf.engine.discovery";

@@ -2,62 +2,57 @@
 //!
 //! The engine knows neither Python nor the embedded cluster. It asks a front through [`Front`]
 //! and gets outcomes back; it reaches the cluster through `kube::Client`.
+//!
+//! The modules stand in the order in which one should read them; their uses of each other form no cycle.
 
+// The operator as a whole: starts and stops everything else.
 mod operator;
-mod stop;
-mod crashes;
-mod pause;
+
+// The way of an event: what to watch, the events, the objects that wait for a worker, the cycles of one object.
+mod discovery;
+mod stream;
+mod queue;
+mod worker;
+mod background;
+
+// Both ends of a cycle: the calls of the users' functions, and the patches.
+mod front;
+mod calls;
+mod patching;
+
+// Beside the way: reviews for the API server, other operators, Kubernetes events, the kubelet and Prometheus.
+mod admission;
 mod peering;
+mod posting;
 mod probes;
 mod metrics;
-mod settings;
-mod discovery;
-mod serving;
-mod watch;
-mod queue;
-mod memory;
-mod react;
-mod gates;
-mod indexes;
-mod background;
-mod invoke;
-mod apply;
-mod activities;
-mod admission;
-mod credentials;
-mod client;
-mod schema;
-mod posting;
-mod seats;
-mod log;
-mod pacing;
-mod rest;
-mod clock;
 
-pub use activities::ActivityError;
+// Below: the Kubernetes API, the settings, the clock, the log.
+mod client;
+mod credentials;
+mod settings;
+mod support;
+
 pub use admission::{
-    Admission, ClientCertificates, Review, ServerError, ServerOptions, WebhookCall, WebhookContext, WebhookReply,
-    describe_certificate, self_signed,
+    ClientCertificates, ServerError, ServerOptions, describe_certificate, self_signed, serve_webhooks,
 };
-pub use background::LiveBody;
+pub use calls::ActivityError;
 pub use client::{Api, ApiError, PatchKind, Refusal};
-pub use clock::{Clock, TimeShift, seconds};
 pub use credentials::{Connection, ConnectionInfo, CredentialsError, Login, LoginError, Session, Vault};
-pub use discovery::{Discovery, Insight, Judge, NamespacePattern, NoJudge, Wanted};
-pub use invoke::{
-    ActivityCall, BackgroundCall, CallReply, Children, ChildrenReply, ChildrenRequest, Configuration, CycleContext,
-    Front, FrontFailure, FrontSlot, HandlerCall, Services, StorageContent, StorageQuestion,
+pub use discovery::schema::{Placement, SchemaBook, placement};
+pub use discovery::{Discovery, Insight, NamespacePattern, Wanted};
+pub use front::{
+    ActivityCall, Admission, BackgroundCall, CallReply, Children, ChildrenReply, ChildrenRequest, Configuration,
+    CycleContext, Front, FrontFailure, FrontSlot, HandlerCall, Judge, LiveBody, NoJudge, Review, Services,
+    StorageContent, StorageQuestion, WebhookCall, WebhookContext, WebhookReply,
 };
-pub use log::{FrontError, Level, Log, Record, Sink};
 pub use operator::{OperatorError, OperatorOptions, run, run_by};
-pub use pacing::Pacing;
-pub use pause::Pauses;
 pub use peering::PeeringCommand;
-pub use posting::{EventDraft, EventSource, Poster, PosterWorkers};
-pub use schema::{Placement, SchemaBook, placement};
+pub use posting::{EventDraft, Poster, PosterWorkers};
 pub use settings::{
-    AdmissionSettings, BackgroundSettings, ExecutionSettings, NetworkingSettings, PeeringSettings, PersistenceSettings,
-    PostingSettings, QueueingSettings, ScanningSettings, SelectorSetting, Settings, WatchingSettings,
+    AdmissionSettings, BackgroundSettings, EventSource, ExecutionSettings, NetworkingSettings, PeeringSettings,
+    PersistenceSettings, PostingSettings, QueueingSettings, ScanningSettings, SelectorSetting, Settings,
+    WatchingSettings,
 };
-pub use stop::Stop;
-pub use watch::{EventKind, OnForbidden, StreamHealth, StreamItem, StreamState, WatchStream};
+pub use stream::{EventKind, OnForbidden, StreamHealth, StreamItem, StreamState, WatchStream};
+pub use support::{Clock, FrontError, Level, Log, Pacing, Pauses, Record, Sink, Stop, TimeShift, seconds};

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use kopf_reaction::{CallError, Handler, HandlerKind, Resource};
 
-use crate::invoke::CallReply;
+use crate::front::CallReply;
 use crate::{Api, Clock, StreamHealth, StreamState};
 
 pub(crate) use page::{CONTENT_TYPE, render};

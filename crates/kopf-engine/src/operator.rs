@@ -3,6 +3,8 @@
 //! Called by the fronts. In order: the startup handlers, the login, the discovery; then the streams and
 //! their queue, until a stop is requested; then all of it backwards, and the cleanup handlers.
 
+mod streams;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,27 +16,27 @@ use regex_lite::Regex;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::activities::{ActivityError, run_activity, target_of};
-use crate::admission::Admission;
+use crate::admission::Reviews;
 use crate::admission::managed::{Managed, Managing};
 use crate::background::Background;
-use crate::crashes::Crashes;
-use crate::gates::Gates;
-use crate::invoke::{Configuration, Front, FrontFailure, Services, connection_of};
+use crate::calls::Gates;
+use crate::calls::{ActivityError, run_activity, target_of};
+use crate::front::{Configuration, Front, FrontFailure, Services};
 use crate::metrics::Metrics;
-use crate::pacing::Pacing;
-use crate::pause::Pauses;
 use crate::peering::{self, Peering, PeeringCommand};
 use crate::probes::{Endpoint, EndpointError, Health, Phase, Probes};
 use crate::queue::Queue;
-use crate::react::Reactor;
-use crate::rest::Rest;
-use crate::serving::Serving;
-use crate::watch::first_page;
+use crate::stream::first_page;
+use crate::support::crashes::Crashes;
+use crate::support::idle::Rest;
+use crate::support::pacing::Pacing;
+use crate::support::pauses::Pauses;
+use crate::worker::Reactor;
 use crate::{
     Api, Clock, ConnectionInfo, Discovery, Insight, Judge, Log, Login, NamespacePattern, Poster, Settings, Sink, Stop,
     Vault, Wanted,
 };
+use streams::Serving;
 
 const TARGET: &str = "kopf.engine.operator";
 
@@ -271,7 +273,8 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
     ticking.spawn(crashes.clone().guard("The schedule of timers".to_owned(), background.clone().run()));
     let pausing = background.clone().follow(pauses.subscribe());
     ticking.spawn(crashes.clone().guard("The pausing of daemons".to_owned(), pausing));
-    let resting = reactor.rest.clone().follow(Arc::clone(front), clock.clone());
+    let resting = Arc::clone(front);
+    let resting = reactor.rest.clone().follow(clock.clone(), move || resting.at_rest());
     ticking.spawn(crashes.clone().guard("The look-out for rests".to_owned(), resting));
     let observed = queue.downgrade();
     metrics.watch_queue(move || observed.upgrade().map(|queue| queue.figures()).unwrap_or_default());
@@ -365,7 +368,7 @@ fn start_admission(
     let Activities { front, clock, log, metrics, crashes, .. } = activities;
     let memos = Box::new(move |uid: &str| queue.memo_of(uid));
     let (front, clock, log) = (Arc::clone(front), clock.clone(), log.clone());
-    let admission = Admission::new(
+    let reviews = Arc::new(Reviews::new(
         Arc::clone(&front),
         clock.clone(),
         log.clone(),
@@ -373,9 +376,9 @@ fn start_admission(
         handlers.clone(),
         insights.clone(),
         memos,
-    );
+    ));
     let managing = settings.admission.managed.clone().map(|name| {
-        let (client_configs, insights) = (admission.client_configs(), insights.clone());
+        let (client_configs, insights) = (reviews.client_configs(), insights.clone());
         let state = Default::default();
         let (api, handlers) = (api.clone(), handlers.clone());
         let managed = Managed { api, clock, log, name, handlers, insights, client_configs, state };
@@ -385,7 +388,7 @@ fn start_admission(
         let mut insights = insights;
         let starting = async move {
             if insights.wait_for(|insight| insight.ready).await.is_ok() {
-                front.admission(admission);
+                front.admission(reviews.admission());
             }
         };
         tasks.spawn(crashes.clone().guard("The start of the webhooks".to_owned(), starting));
@@ -449,7 +452,7 @@ impl Login for Activities {
             }
             let mut infos = Vec::with_capacity(results.len());
             for (id, result) in results {
-                match connection_of(&result) {
+                match serde_json::from_value::<ConnectionInfo>(result) {
                     Ok(info) => infos.push(info),
                     // The text of the error could show a part of a secret: only the handler is named.
                     Err(_) => {

@@ -14,8 +14,8 @@ use kopf_reaction::{Oneself, Resource};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::crashes::Crashes;
-use crate::pause::Pauses;
+use crate::support::crashes::Crashes;
+use crate::support::pauses::Pauses;
 use crate::{Api, Clock, Insight, Judge, Log, Settings};
 use place::Place;
 

@@ -13,16 +13,15 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use kopf_object::ObjectReference;
 use kopf_reaction::Resource;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::client::{Api, ApiError};
-use crate::clock::Clock;
-use crate::crashes::catch;
-use crate::log::Log;
-use crate::settings::PostingSettings;
+use crate::settings::{EventSource, PostingSettings};
+use crate::support::clock::Clock;
+use crate::support::crashes::catch;
+use crate::support::log::Log;
 
 const TARGET: &str = "kopf.engine.posting";
 
@@ -47,25 +46,6 @@ pub struct EventDraft {
     pub message: String,
     /// The pauses between the tries, in seconds; empty means one try.
     pub backoffs: Vec<f64>,
-}
-
-/// Who posts the events.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct EventSource {
-    pub event_name_prefix: String,
-    pub reporting_component: String,
-    pub reporting_instance: String,
-}
-
-impl Default for EventSource {
-    fn default() -> Self {
-        Self {
-            event_name_prefix: "kopf-event-".to_owned(),
-            reporting_component: "kopf".to_owned(),
-            reporting_instance: "dev".to_owned(),
-        }
-    }
 }
 
 /// A cheap handle to the queue of events.

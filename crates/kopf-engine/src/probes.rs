@@ -14,11 +14,11 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::activities::run_activity;
-use crate::crashes::Crashes;
-use crate::invoke::Front;
+use crate::calls::run_activity;
+use crate::front::Front;
 use crate::metrics::{Metrics, render};
-use crate::pause::Pauses;
+use crate::support::crashes::Crashes;
+use crate::support::pauses::Pauses;
 use crate::{Clock, Log};
 use health::{DEADLINE, is_over};
 pub(crate) use health::{Health, Phase};

@@ -6,8 +6,7 @@
 //! their bytes: a listing waits for room. How many handlers wait for something is not limited, unless the settings say so.
 
 mod entry;
-mod gate;
-mod lane;
+mod barrier;
 mod seat;
 mod state;
 
@@ -24,13 +23,12 @@ use kopf_reaction::EventType;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
-use crate::invoke::FrontSlot;
-use crate::memory::{ObjectMemory, version_number};
+use crate::front::FrontSlot;
 use crate::metrics::{Metrics, QueueFigures};
-use crate::react::{After, Reactor, ServedKind, Turn};
+use crate::worker::{After, Reactor, ServedKind, Turn};
+use crate::worker::{ObjectMemory, version_number};
 use crate::{Clock, Level, Log};
 use entry::{Entry, News, Phase, Timer};
-pub(crate) use lane::Lane;
 pub(crate) use seat::Seat;
 pub(crate) use state::Room;
 use state::{Objects, QueuePhase, Ready, State};

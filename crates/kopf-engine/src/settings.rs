@@ -8,8 +8,6 @@ use std::time::Duration;
 use kopf_reaction::{DiffBaseStorage, Lifecycle, ProgressStorage, Seconds};
 use serde::Deserialize;
 
-use crate::posting::EventSource;
-
 /// The whole tree. Unknown fields are ignored: they belong to the fronts.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -39,6 +37,25 @@ pub struct PostingSettings {
     /// Who the events are said to come from.
     #[serde(flatten)]
     pub source: EventSource,
+}
+
+/// Who posts the events.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct EventSource {
+    pub event_name_prefix: String,
+    pub reporting_component: String,
+    pub reporting_instance: String,
+}
+
+impl Default for EventSource {
+    fn default() -> Self {
+        Self {
+            event_name_prefix: "kopf-event-".to_owned(),
+            reporting_component: "kopf".to_owned(),
+            reporting_instance: "dev".to_owned(),
+        }
+    }
 }
 
 /// How operators of the same cluster know of each other.

@@ -52,7 +52,7 @@ impl Webhooks {
         let task = handle.spawn(async move {
             let told = Arc::clone(&mailbox);
             let tell = move |config: Value| told.put(Work::Served { number, outcome: Ok(config) });
-            if let Err(error) = admission.serve(options, tell).await {
+            if let Err(error) = kopf_engine::serve_webhooks(&admission, options, tell).await {
                 mailbox.put(Work::Served { number, outcome: Err(error.to_string()) });
             }
         });

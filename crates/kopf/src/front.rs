@@ -201,7 +201,9 @@ impl Front for RustFront {
         let stop = self.stop.clone();
         tokio::spawn(async move {
             let announcing = admission.clone();
-            let serving = admission.serve(options, move |client_config| announcing.announce(client_config));
+            let serving = kopf_engine::serve_webhooks(&admission, options, move |client_config| {
+                announcing.announce(client_config)
+            });
             tokio::select! {
                 ended = serving => if let Err(error) = ended {
                     tracing::error!(target: "kopf.engine", "Webhooks cannot be served: {error}");

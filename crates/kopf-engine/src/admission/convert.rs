@@ -8,14 +8,14 @@ use kopf_reaction::{
 };
 use serde_json::{Value, json};
 
-use super::{Inner, Review, WebhookContext};
-use crate::FrontSlot;
+use super::Reviews;
+use crate::front::{FrontSlot, Review, WebhookContext};
 
-pub(super) async fn convert(inner: &Inner, request: &Review) -> Result<Value, ReviewError> {
+pub(super) async fn convert(reviews: &Reviews, request: &Review) -> Result<Value, ReviewError> {
     let review = ConversionReview::parse(&request.content)?;
     let mut converted = Vec::with_capacity(review.objects.len());
     for object in &review.objects {
-        match convert_one(inner, &review, object).await {
+        match convert_one(reviews, &review, object).await {
             Ok(object) => converted.push(object),
             Err(failure) => return Ok(review.answer(Err(failure))),
         }
@@ -23,9 +23,9 @@ pub(super) async fn convert(inner: &Inner, request: &Review) -> Result<Value, Re
     Ok(review.answer(Ok(converted)))
 }
 
-async fn convert_one(inner: &Inner, review: &ConversionReview, object: &Value) -> Result<Value, ConversionFailure> {
+async fn convert_one(reviews: &Reviews, review: &ConversionReview, object: &Value) -> Result<Value, ConversionFailure> {
     let route = review.route(object)?;
-    let insight = Arc::clone(&inner.insights.borrow());
+    let insight = Arc::clone(&reviews.insights.borrow());
     let no_path = || ConversionFailure::NoPath {
         kind: route.kind.to_owned(),
         from: route.from.to_owned(),
@@ -36,7 +36,7 @@ async fn convert_one(inner: &Inner, review: &ConversionReview, object: &Value) -
     let (mut resource, mut handlers): (_, Vec<Arc<Handler>>) = (None, Vec::new());
     for (known, indexes) in matching {
         resource.get_or_insert_with(|| Arc::clone(known));
-        let declared = indexes.iter().filter_map(|index| inner.handlers.get(*index));
+        let declared = indexes.iter().filter_map(|index| reviews.handlers.get(*index));
         handlers.extend(declared.filter(|handler| is_converting(handler)).cloned());
     }
     let resource = resource.ok_or_else(no_path)?;
@@ -57,24 +57,24 @@ async fn convert_one(inner: &Inner, review: &ConversionReview, object: &Value) -
             slot: FrontSlot::new(),
             memory: Arc::default(),
         });
-        current = step(inner, &handler, &context, &format!("{}/{to}", route.group)).await?;
+        current = step(reviews, &handler, &context, &format!("{}/{to}", route.group)).await?;
     }
     Ok(current)
 }
 
 /// One step: either the handler returns the whole new object, or it changes the old one by its patch.
 async fn step(
-    inner: &Inner,
+    reviews: &Reviews,
     handler: &Arc<Handler>,
     context: &Arc<WebhookContext>,
     api_version: &str,
 ) -> Result<Value, ConversionFailure> {
     let failed = |message: String| ConversionFailure::Handler { handler: handler.title(), message };
-    let reply = inner.call(Arc::clone(handler), context, inner.clock.now()).await.call;
+    let reply = reviews.call(Arc::clone(handler), context, reviews.clock.now()).await.call;
     let result = reply.result.map_err(|error| failed(text_of(&error)))?;
     let object = match result {
         Some(object) => object,
-        None => inner.patched(context, reply.patch.as_ref(), reply.transformations).await.map_err(failed)?,
+        None => reviews.patched(context, reply.patch.as_ref(), reply.transformations).await.map_err(failed)?,
     };
     match object {
         Value::Object(fields) => Ok(restored(context.body.value(), fields, api_version)),

@@ -15,7 +15,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::TARGET;
-use crate::crashes::Crashes;
+use crate::support::crashes::Crashes;
 use crate::{Api, ApiError, Clock, Insight, Log, PatchKind};
 
 /// How soon something is tried again that the cluster has refused, and how late at most.

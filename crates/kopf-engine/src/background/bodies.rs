@@ -4,41 +4,12 @@
 //! them serves as the dictionary for all others, and a few hundred bytes are left. While something is called,
 //! it is kept as it is, and can be looked at from anywhere.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kopf_object::Body;
 
-use crate::memory::{Version, version_number};
-
-/// The newest state of an object, for as long as its daemon or timer is called.
-#[derive(Debug)]
-pub struct LiveBody {
-    newest: RwLock<(u64, Arc<[u8]>)>,
-}
-
-impl LiveBody {
-    /// With the JSON text of the object.
-    pub fn new(raw: Arc<[u8]>) -> Self {
-        Self { newest: RwLock::new((0, raw)) }
-    }
-
-    pub(super) fn replace(&self, raw: Arc<[u8]>) {
-        let mut newest = self.newest.write().unwrap_or_else(PoisonError::into_inner);
-        *newest = (newest.0 + 1, raw);
-    }
-
-    /// The JSON text and its number, if it is newer than the one with that number.
-    pub fn newer_than(&self, seen: Option<u64>) -> Option<(u64, Arc<[u8]>)> {
-        let newest = self.newest.read().unwrap_or_else(PoisonError::into_inner);
-        (seen != Some(newest.0)).then(|| (newest.0, Arc::clone(&newest.1)))
-    }
-
-    /// The object as it is now.
-    pub fn body(&self) -> Result<Body, serde_json::Error> {
-        let raw = Arc::clone(&self.newest.read().unwrap_or_else(PoisonError::into_inner).1);
-        Body::parse(raw)
-    }
-}
+use crate::front::LiveBody;
+use crate::worker::{Version, version_number};
 
 /// The newest state of an object, for as long as it is needed.
 pub(super) struct Newest {

@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use std::sync::Weak;
 use std::time::Duration;
 
-use super::companion::Companion;
+use super::object_tasks::Companion;
 
 /// Void entries that are not worth a clean-up.
 const VOID_AT_LEAST: usize = 1024;

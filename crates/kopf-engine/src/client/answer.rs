@@ -127,7 +127,8 @@ impl ApiError {
         let refusal = match decoded {
             Some(decoded) if decoded.kind.as_deref() == Some("Status") => {
                 let asked = decoded.details.as_ref().and_then(|details| details.get("retryAfterSeconds"));
-                let asked = asked.and_then(Value::as_f64).filter(|asked| *asked > 0.0).map(crate::clock::seconds);
+                let asked =
+                    asked.and_then(Value::as_f64).filter(|asked| *asked > 0.0).map(crate::support::clock::seconds);
                 Refusal {
                     what,
                     code: status.as_u16(),

@@ -26,8 +26,10 @@ use tower::{BoxError, ServiceBuilder, ServiceExt as _};
 
 use super::identity::https_connector;
 use super::token_file::TokenFile;
-use crate::client::REQUESTS_IN_FLIGHT;
-use crate::clock::Clock;
+use crate::support::clock::Clock;
+
+/// Requests in flight at the same time, watches aside: it bounds the sockets of the operator.
+pub(crate) const REQUESTS_IN_FLIGHT: usize = 12;
 
 /// Of each connection, what is read in one go. By default it grows to half a megabyte where lists are read, and stays so.
 const READ_AT_ONCE: usize = 64 * 1024;

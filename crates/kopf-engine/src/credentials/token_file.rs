@@ -8,7 +8,7 @@ use http::header::{AUTHORIZATION, HeaderValue};
 use tokio::time::Instant;
 
 use super::CredentialsError;
-use crate::clock::Clock;
+use crate::support::clock::Clock;
 
 /// How long it is trusted that the file is as it was.
 const TRUSTED: Duration = Duration::from_secs(60);

@@ -14,8 +14,8 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::{Connection, ConnectionInfo, CredentialsError};
-use crate::clock::Clock;
-use crate::log::Log;
+use crate::support::clock::Clock;
+use crate::support::log::Log;
 
 const TARGET: &str = "kopf.engine.credentials";
 

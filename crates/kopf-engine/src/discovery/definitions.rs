@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kopf_reaction::Resource;
 
-use crate::schema::{Definition, DefinitionStage};
+use crate::discovery::schema::{Definition, DefinitionStage};
 
 /// All scanned resources, by their groups.
 pub(super) type Scanned = BTreeMap<String, Vec<Arc<Resource>>>;
@@ -87,7 +87,7 @@ pub(super) fn agrees(definition: &Definition, scanned: &Scanned) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::DefinedVersion;
+    use crate::discovery::schema::DefinedVersion;
 
     fn definition(stage: DefinitionStage, versions: &[(&str, bool)]) -> Definition {
         let versions = versions.iter().map(|(name, served)| DefinedVersion {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
 use kopf_reaction::{Resource, Selector, ServedSelector};
 
 use super::namespaces::NamespacePattern;
@@ -59,36 +58,6 @@ fn foreseeable_resource(selector: &Selector) -> Option<Resource> {
     let (group, version) = (selector.group.clone()?, selector.version.clone()?);
     let is_open = selector.callback || selector.everything || selector.category.is_some();
     (!is_open).then(|| Resource { group, version, plural: plural.clone(), namespaced: true, ..Resource::default() })
-}
-
-/// The user's functions about resources and namespaces, asked on the side of the front.
-pub trait Judge: Send + Sync {
-    /// The answer of the callback of the selector at the index.
-    fn resource(&self, selector: usize, resource: Arc<Resource>) -> BoxFuture<'_, bool>;
-
-    /// The answer of a callback in the settings, by the index that the front has given to it.
-    fn setting(&self, index: usize, resource: Arc<Resource>) -> BoxFuture<'_, bool>;
-
-    /// The answer of the callback of the namespace pattern at the index.
-    fn namespace(&self, pattern: usize, name: String) -> BoxFuture<'_, bool>;
-}
-
-/// For operators without such functions.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoJudge;
-
-impl Judge for NoJudge {
-    fn resource(&self, _: usize, _: Arc<Resource>) -> BoxFuture<'_, bool> {
-        Box::pin(async { false })
-    }
-
-    fn setting(&self, _: usize, _: Arc<Resource>) -> BoxFuture<'_, bool> {
-        Box::pin(async { false })
-    }
-
-    fn namespace(&self, _: usize, _: String) -> BoxFuture<'_, bool> {
-        Box::pin(async { false })
-    }
 }
 
 /// What there is to serve at the moment.

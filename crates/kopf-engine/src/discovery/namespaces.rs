@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::watch::EventKind;
+use crate::stream::EventKind;
 
 /// One namespace, or a description of several.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use kopf_reaction::{Revision, ServedSelector};
 
 use super::TARGET;
-use crate::log::Log;
+use crate::support::log::Log;
 
 /// What was warned about by the latest revision.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::{Parts, TARGET};
-use crate::watch::{EventKind, OnForbidden, StreamHealth, StreamItem, WatchStream};
+use crate::stream::{EventKind, OnForbidden, StreamHealth, StreamItem, WatchStream};
 use crate::{ApiError, PatchKind};
 
 /// Events of peering objects that wait for us.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::invoke::Front;
+use crate::front::Front;
 use crate::{Api, Clock};
 
 /// After such a silence, the front or the API counts as dead.

@@ -18,9 +18,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::Clock;
-use crate::crashes::Crashes;
 use crate::metrics::CONTENT_TYPE;
-use crate::seats::{Seat, Seats};
+use crate::support::connection_limit::{Seat, Seats};
+use crate::support::crashes::Crashes;
 
 /// Connections at the same time. When there are more, those that have sent no request yet are closed.
 const CONNECTIONS: usize = 32;

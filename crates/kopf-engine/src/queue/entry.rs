@@ -9,10 +9,10 @@ use kopf_object::Body;
 use kopf_reaction::EventType;
 use tokio::task::AbortHandle;
 
-use super::gate::Token;
-use crate::invoke::FrontSlot;
-use crate::memory::ObjectMemory;
-use crate::react::Turn;
+use super::barrier::Token;
+use crate::front::FrontSlot;
+use crate::worker::ObjectMemory;
+use crate::worker::Turn;
 
 /// News that wait for one object, where all of them have to be shown to the spies.
 const NEWS_AT_MOST: usize = 512;

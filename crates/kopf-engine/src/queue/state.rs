@@ -9,11 +9,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::TARGET;
+use super::barrier::Gate;
 use super::entry::{Entry, News, Phase};
-use super::gate::Gate;
-use super::lane::Lane;
-use crate::memory::ObjectMemory;
-use crate::react::{ServedKind, Turn};
+use crate::support::Lane;
+use crate::worker::ObjectMemory;
+use crate::worker::{ServedKind, Turn};
 use crate::{Level, Log};
 
 /// Live changes that go before a listed object which is there already.

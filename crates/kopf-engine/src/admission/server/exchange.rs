@@ -30,7 +30,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::Clock;
 use crate::admission::{Review, peer};
-use crate::seats::{Seat, SeatedRequest, Seats};
+use crate::support::connection_limit::{Seat, SeatedRequest, Seats};
 
 /// When there are more, those that wait for their clients are closed.
 const CONNECTIONS: usize = 256;

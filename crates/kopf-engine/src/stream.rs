@@ -17,10 +17,10 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::client::{Api, ApiError, ByteStream, ListTries, with_query};
-use crate::clock::{Clock, seconds};
-use crate::discovery::Judge;
-use crate::log::Log;
+use crate::front::Judge;
 use crate::settings::{SelectorSetting, WatchingSettings};
+use crate::support::clock::{Clock, seconds};
+use crate::support::log::Log;
 use framing::{LineSplitter, decode_line, ends_initial_events, resource_version, split_page};
 pub use health::{StreamHealth, StreamState};
 use streak::{Failure, Streak};

@@ -8,10 +8,10 @@ use kopf_object::{Body, ObjectReference};
 use kopf_reaction::{CallError, CallOutcome};
 
 use super::Background;
-use super::companion::{Calling, Companion};
-use crate::apply::{Applied, ApplyError, Change, Incomplete, apply};
-use crate::invoke::{BackgroundCall, CallReply, Children, CycleContext, FrontSlot, HandlerCall};
-use crate::react::Reactor;
+use super::object_tasks::{Calling, Companion};
+use crate::front::{BackgroundCall, CallReply, Children, CycleContext, FrontSlot, HandlerCall};
+use crate::patching::{Applied, ApplyError, Change, Incomplete, apply};
+use crate::worker::Reactor;
 use crate::{FrontError, Level};
 
 impl Background {

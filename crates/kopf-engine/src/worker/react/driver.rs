@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::{Reactor, ServedKind};
 use crate::FrontError;
 use crate::background::BackgroundOfObject;
-use crate::invoke::{
+use crate::front::{
     Children, ChildrenReply, ChildrenRequest, CycleContext, FrontFailure, HandlerCall, StorageQuestion,
 };
 use crate::queue::{LONG_CALL, Seat};

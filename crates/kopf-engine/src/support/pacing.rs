@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use tokio::runtime::Builder;
 
-use crate::clock::pause_thread;
+use crate::support::clock::pause_thread;
 
 /// With fewer open requests than that, each answer is worth a wake-up.
 const MANY_REQUESTS: usize = 3;

@@ -8,10 +8,10 @@ use kopf_reaction::{EventType, Handler, HandlerSet, Resource};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::crashes::Crashes;
-use crate::pause::Pauses;
 use crate::queue::{Blocker, Expected, KindKey, Queue};
-use crate::watch::{EventKind, OnForbidden, StreamHealth, StreamItem, WatchStream};
+use crate::stream::{EventKind, OnForbidden, StreamHealth, StreamItem, WatchStream};
+use crate::support::crashes::Crashes;
+use crate::support::pauses::Pauses;
 use crate::{Api, Clock, Insight, Judge, Log, NoJudge, Settings};
 
 /// Events between a stream and the queue; a full channel slows the reading down.

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::Clock;
-use crate::invoke::Front;
+use super::Clock;
 
 /// Nothing has happened for so long.
 const QUIET: Duration = Duration::from_secs(1);
@@ -40,10 +39,10 @@ impl Rest {
     }
 
     /// Tells the front, whenever it is quiet after much work.
-    pub async fn follow(self, front: Arc<dyn Front>, clock: Clock) {
+    pub async fn follow(self, clock: Clock, tell: impl Fn() + Send) {
         loop {
             self.quiet_after_much(&clock).await;
-            front.at_rest();
+            tell();
         }
     }
 

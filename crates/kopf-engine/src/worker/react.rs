@@ -18,15 +18,15 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use self::driver::Driver;
-use crate::apply::{Applied, ApplyError, Change, Incomplete, Means, Newest, apply};
 use crate::background::Background;
-use crate::gates::Gates;
-use crate::invoke::{CycleContext, Front, FrontFailure};
-use crate::memory::{ObjectMemory, Unapplied, version_number};
+use crate::calls::Gates;
+use crate::discovery::schema::{Placement, SchemaBook, placement};
+use crate::front::{CycleContext, Front, FrontFailure};
 use crate::metrics::{Metrics, PatchResult};
+use crate::patching::{Applied, ApplyError, Change, Incomplete, Means, Newest, apply};
 use crate::queue::{A_YEAR, Seat};
-use crate::rest::Rest;
-use crate::schema::{Placement, SchemaBook, placement};
+use crate::support::idle::Rest;
+use crate::worker::{ObjectMemory, Unapplied, version_number};
 use crate::{Api, Clock, FrontError, Level, Log, Record, Settings};
 
 /// The loggers of objects.

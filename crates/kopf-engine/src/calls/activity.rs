@@ -5,9 +5,9 @@ use std::sync::Arc;
 use kopf_reaction::{Activity, CallOutcome, ErrorsMode, Handler, Round, RoundStep};
 use serde_json::Value;
 
-use crate::invoke::{ActivityCall, Front};
+use crate::front::{ActivityCall, Front};
 use crate::metrics::Metrics;
-use crate::react::level_of;
+use crate::worker::level_of;
 use crate::{Clock, FrontError, Log, Record};
 
 /// Some handlers of an activity have failed for good.

@@ -13,9 +13,10 @@ use kopf_reaction::{
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::bodies::{Dictionaries, LiveBody, Newest};
+use super::bodies::{Dictionaries, Newest};
 use super::schedule::Tick;
-use crate::invoke::FrontSlot;
+use crate::front::FrontSlot;
+use crate::front::LiveBody;
 
 /// The background of one object, for as long as the object is remembered.
 pub(super) struct Companion {

@@ -29,7 +29,7 @@ use kopf_object::{
 use kopf_reaction::FinalizerChange;
 use serde_json::{Map, Value, json};
 
-use crate::invoke::{CycleContext, Front, FrontFailure};
+use crate::front::{CycleContext, Front, FrontFailure};
 use crate::{Api, ApiError, Clock, Log, PatchKind};
 
 const TARGET: &str = "kopf.engine.apply";

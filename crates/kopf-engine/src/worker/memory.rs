@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::apply::Change;
 use crate::background::BackgroundOfObject;
-use crate::indexes::IndexingMemory;
-use crate::invoke::{CycleContext, FrontSlot};
+use crate::front::{CycleContext, FrontSlot};
+use crate::patching::Change;
+use crate::worker::IndexingMemory;
 
 /// The memory of one object, from its first event until it is gone.
 #[derive(Default)]

@@ -4,24 +4,29 @@
 //! declarations only. Everything that crosses is data, except for two opaque slots in which a front
 //! keeps its own things: one for the time of a cycle, one for the life of an object.
 
-use std::any::Any;
-use std::sync::{Arc, OnceLock};
+mod calls;
+mod children;
+mod live_body;
+mod selectors;
+mod webhooks;
 
-use futures::SinkExt as _;
-use futures::channel::mpsc;
+use std::sync::Arc;
+
 use futures::future::BoxFuture;
-use jiff::Timestamp;
-use kopf_object::{Body, Diff, FieldPath};
-use kopf_reaction::{
-    Activity, CallError, EventType, FilterQuestion, Handler, HandlerState, Lifecycle, Resource, Scene, StopReasons,
-    StorageOperation,
-};
+use kopf_object::Body;
+use kopf_reaction::{FilterQuestion, Handler, HandlerState, Resource, StorageOperation};
 use serde_json::Value;
-use tokio::sync::{oneshot, watch};
 
-use crate::admission::{Admission, WebhookCall, WebhookContext, WebhookReply};
-use crate::background::LiveBody;
-use crate::{ConnectionInfo, FrontError, Poster, Settings, Sink, Vault};
+pub use calls::{
+    ActivityCall, BackgroundCall, CallReply, CycleContext, FrontSlot, HandlerCall, StorageContent, StorageQuestion,
+};
+pub use children::{Children, ChildrenReply, ChildrenRequest};
+pub use live_body::LiveBody;
+pub use selectors::{Judge, NoJudge};
+pub(crate) use webhooks::Reviewer;
+pub use webhooks::{Admission, Review, WebhookCall, WebhookContext, WebhookReply};
+
+use crate::{FrontError, Poster, Settings, Sink, Vault};
 
 /// What the engine asks of a front. The log records go to the front, too.
 pub trait Front: Sink {
@@ -170,133 +175,4 @@ impl std::fmt::Debug for FrontFailure {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_tuple("FrontFailure").field(&self.message).finish()
     }
-}
-
-/// A place for a front's own things; filled at most once.
-pub type FrontSlot = OnceLock<Box<dyn Any + Send + Sync>>;
-
-/// What all calls of one cycle share.
-pub struct CycleContext {
-    /// The key of the object in the memory of the operator.
-    pub uid: Arc<str>,
-    pub resource: Arc<Resource>,
-    pub body: Body,
-    /// How the body has come; None if it was not by an event.
-    pub event: Option<EventType>,
-    /// Our finalizer, by the settings.
-    pub finalizer: Arc<str>,
-    /// What has happened; known as soon as the storages are read.
-    pub scene: OnceLock<Arc<Scene>>,
-    /// The front's own things for the time of the cycle: views, the patch.
-    pub slot: FrontSlot,
-    /// The front's own things for the life of the object: the memo.
-    pub memory: Arc<FrontSlot>,
-}
-
-/// One call of an activity handler.
-#[derive(Clone)]
-pub struct ActivityCall {
-    pub activity: Activity,
-    pub handler: Arc<Handler>,
-    pub retry: u32,
-    pub started: Timestamp,
-    pub runtime_seconds: f64,
-}
-
-/// One call of a resource handler.
-pub struct HandlerCall {
-    pub handler: Arc<Handler>,
-    pub context: Arc<CycleContext>,
-    pub retry: u32,
-    pub started: Timestamp,
-    pub runtime_seconds: f64,
-    /// The call is to be cancelled after so many seconds.
-    pub timeout_seconds: Option<f64>,
-    /// As in the scene, reduced to the handler's field if it has one; None for events.
-    pub change: Option<(Option<Value>, Option<Value>, Diff)>,
-    /// The way back for sub-handlers.
-    pub children: Children,
-    /// What only daemons and timers have.
-    pub background: Option<BackgroundCall>,
-}
-
-/// What a daemon or a timer has while it is called.
-#[derive(Clone)]
-pub struct BackgroundCall {
-    /// Unique among the calls in the background of one operator.
-    pub number: u64,
-    /// Why it is to stop, as soon as it is. With [`StopReasons::DAEMON_CANCELLED`], it is to be cancelled.
-    pub stops: watch::Receiver<StopReasons>,
-    /// The newest state of the object.
-    pub live: Arc<LiveBody>,
-}
-
-/// What a call came to.
-pub struct CallReply {
-    pub result: Result<Option<Value>, CallError>,
-    /// The error itself, for its traceback in the log.
-    pub error: Option<FrontError>,
-    /// The patch of the cycle as it is now, with what earlier calls of the cycle have put there.
-    pub patch: Option<Value>,
-    /// The patch has transformations, besides the data.
-    pub transformations: bool,
-}
-
-/// The way from a handler in flight back to the engine.
-#[derive(Clone)]
-pub struct Children {
-    requests: mpsc::Sender<ChildrenRequest>,
-}
-
-/// Sub-handlers to be looked at.
-pub struct ChildrenRequest {
-    pub handlers: Vec<Arc<Handler>>,
-    pub lifecycle: Option<Lifecycle>,
-    pub reply: oneshot::Sender<ChildrenReply>,
-}
-
-/// What a round of sub-handlers came to.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ChildrenReply {
-    pub done: bool,
-    /// Seconds until the next one is due.
-    pub delay_seconds: Option<f64>,
-}
-
-impl Children {
-    /// The way of one call, and its other end.
-    pub fn channel() -> (Self, mpsc::Receiver<ChildrenRequest>) {
-        // They are served one after another: whoever comes next waits. (That of tokio takes 2 KiB for each call.)
-        let (requests, receiver) = mpsc::channel(0);
-        (Self { requests }, receiver)
-    }
-
-    /// Runs one round of sub-handlers; None if the cycle is over.
-    pub async fn execute(&self, handlers: Vec<Arc<Handler>>, lifecycle: Option<Lifecycle>) -> Option<ChildrenReply> {
-        let (reply, answer) = oneshot::channel();
-        self.requests.clone().send(ChildrenRequest { handlers, lifecycle, reply }).await.ok()?;
-        answer.await.ok()
-    }
-}
-
-/// What is to be read by the storages of the user.
-#[derive(Clone, Debug)]
-pub struct StorageQuestion {
-    pub ids: Vec<Arc<str>>,
-    pub extra_fields: Vec<FieldPath>,
-    pub progress: bool,
-    pub diffbase: bool,
-}
-
-/// What was read by the storages of the user.
-#[derive(Clone, Debug, Default)]
-pub struct StorageContent {
-    pub old: Option<Value>,
-    pub new: Option<Value>,
-    pub records: Vec<(Arc<str>, Value)>,
-}
-
-/// How the login handlers' results are understood.
-pub(crate) fn connection_of(result: &Value) -> Result<ConnectionInfo, serde_json::Error> {
-    serde_json::from_value(result.clone())
 }

@@ -8,10 +8,10 @@ use kopf_object::{Body, ObjectReference};
 use kopf_reaction::{Ask, CallError, CallOutcome, CallRequest, EventType, IndexFailures, IndexStep, Indexing, Reply};
 use tokio::time::Instant;
 
-use crate::invoke::{Children, CycleContext, FrontFailure, FrontSlot, HandlerCall};
-use crate::memory::{ObjectMemory, Version, version_number};
+use crate::front::{Children, CycleContext, FrontFailure, FrontSlot, HandlerCall};
 use crate::queue::{A_YEAR, Seat};
-use crate::react::{OBJECTS, Reactor, ServedKind, Turn, level_of};
+use crate::worker::{OBJECTS, Reactor, ServedKind, Turn, level_of};
+use crate::worker::{ObjectMemory, Version, version_number};
 use crate::{Level, Record};
 
 /// What is remembered of the indexing of one object.
