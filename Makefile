@@ -11,7 +11,7 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kopf
 # What the native module is made of.
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
 
-.PHONY: help build demo test test-rust test-python test-operators test-free-threaded test-interpreters test-real controlplane conformance bench bench-quick bench-budgets lint lint-rust lint-python invariants format clean
+.PHONY: help build demo test test-rust test-python test-operators test-free-threaded test-interpreters test-real controlplane conformance bench bench-quick bench-budgets lint lint-rust lint-docs lint-python lint-rules audit audit-crates audit-python format clean
 
 help:
 	@echo 'make build         .venv with the package in release mode: .venv/bin/kopf, .venv/bin/python'
@@ -25,7 +25,8 @@ help:
 	@echo 'make bench-quick   the same with small numbers: to see that all works'
 	@echo 'make bench-budgets the steps of an operator in instructions, against benches/budgets.toml; needs valgrind'
 	@echo 'make controlplane  etcd, kube-apiserver & co into $(CACHE)/controlplane/bin'
-	@echo 'make lint          formats, lints, types, and the invariants of ARCHITECTURE.md'
+	@echo 'make lint          formats, lints, types, documentation, and the rules of scripts/lint'
+	@echo 'make audit         licenses, sources and known vulnerabilities of the dependencies; needs cargo-deny and pip-audit'
 	@echo 'make format        reformats the sources'
 
 build: $(VENV)/.built
@@ -105,11 +106,15 @@ bench-budgets: build
 	cargo build --release --quiet --locked --package kopf-bench-instructions
 	$(BIN)/python -m benches.budgets
 
-lint: lint-rust lint-python invariants
+lint: lint-rust lint-docs lint-rules lint-python
 
 lint-rust:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
+
+# Broken links between items, and documentation that does not parse.
+lint-docs:
+	RUSTDOCFLAGS='--deny warnings' cargo doc --workspace --no-deps --locked --quiet
 
 lint-python: build
 	$(BIN)/ruff check python tests scripts benches
@@ -117,8 +122,18 @@ lint-python: build
 	$(BIN)/pyright --pythonpath $(BIN)/python tests/typing
 	MYPYPATH=python $(BIN)/mypy --strict --follow-imports=silent tests/typing
 
-invariants:
-	$(PYTHON) scripts/check_invariants.py
+# The rules that no ready-made linter knows: import cycles, forbidden words, sizes, broken links, unbounded queues, …
+lint-rules:
+	$(PYTHON) -m scripts.lint
+
+# Both programs fetch the current advisories: `cargo install --locked cargo-deny`, `pipx install pip-audit`.
+audit: audit-crates audit-python
+
+audit-crates:
+	cargo deny --all-features check
+
+audit-python:
+	pip-audit --requirement requirements-dev.txt
 
 format:
 	cargo fmt --all
