@@ -118,6 +118,8 @@ lint-docs:
 
 lint-python: build
 	$(BIN)/ruff check python tests scripts benches
+	$(BIN)/lint-imports --no-cache --no-logo
+	$(PYTHON) scripts/make_names.py --check
 	$(BIN)/pyright --pythonpath $(BIN)/python python
 	$(BIN)/pyright --pythonpath $(BIN)/python tests/typing
 	MYPYPATH=python $(BIN)/mypy --strict --follow-imports=silent tests/typing

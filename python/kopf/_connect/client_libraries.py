@@ -1,25 +1,23 @@
-"""Client libraries in the user's code get configured with the credentials of the operator.
+"""While an embedded cluster is active, the client libraries in the user's code use it.
 
-A library that is imported before the login is configured by the login itself. One that is
-imported later, maybe inside of a handler, is configured right after its import. None of
-them is ever imported from here.
-
-While an embedded cluster is active, the libraries are led to it, whenever they were imported. Most
-of it is done by variables of the environment. What they do not reach is here: what a library has
-read or loaded before, and the service account of the pod. All of it is put back in the end.
+It does not matter when they are imported; nothing here imports them. Most libraries follow the
+variables of the environment. This module does what the variables do not reach: what a library has
+read or loaded before, and the service account of the pod. It restores all of it in the end.
+`active_cluster` calls it.
 """
 from __future__ import annotations
 
 import asyncio
 import importlib
-import importlib.machinery
 import inspect
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from types import FunctionType, ModuleType
-from typing import Any, cast
+from typing import Any
+
+from kopf._connect.import_hooks import Finder
 
 logger = logging.getLogger('kopf')
 
@@ -50,12 +48,6 @@ _hidden: list[tuple[FunctionType, tuple[Any, ...], tuple[Any, ...]]] = []
 # All that was ever ours in this process: it is never taken for what was there before.
 _own_locations: set[str] = set()
 _own_servers: set[str] = set()
-
-
-def configure_when_imported() -> None:
-    """Have the libraries configured whenever they are imported, from now on."""
-    if _configuring not in sys.meta_path:
-        sys.meta_path.insert(0, _configuring)
 
 
 def lead_to(kubeconfig: str, server: str) -> None:
@@ -157,7 +149,7 @@ def _configure_default(package: str, cls: Any, kubeconfig: str) -> None:
     # Clients without any configuration are of no use, but those of another cluster do harm.
     cls.set_default(None)
     try:
-        _load_kubeconfig(importlib.import_module(f'{package}.config'), kubeconfig)
+        load_kubeconfig(importlib.import_module(f'{package}.config'), kubeconfig)
     except Exception as error:
         logger.debug(f"The client library {package!r} is not configured: {error}")
 
@@ -169,7 +161,7 @@ def _forget_clients_of_kr8s() -> None:
         instances.clear()
 
 
-def _load_kubeconfig(config: Any, kubeconfig: str | None) -> None:
+def load_kubeconfig(config: Any, kubeconfig: str | None) -> None:
     """Load it with the library's own function, whether that is a coroutine function or not."""
     kwargs = {} if kubeconfig is None else {'config_file': kubeconfig}
     result = config.load_kube_config(**kwargs)
@@ -181,67 +173,4 @@ def _load_kubeconfig(config: Any, kubeconfig: str | None) -> None:
             executor.submit(asyncio.run, result).result()
 
 
-def _configure_imported(module: Any) -> None:
-    """Configure a library as it does itself by default; or for the embedded cluster."""
-    from kopf._connect import active_cluster
-    kubeconfig = active_cluster.get_kubeconfig()
-    if kubeconfig is not None:
-        _load_kubeconfig(module.config, kubeconfig)
-        return
-    try:
-        module.config.load_incluster_config()
-    except module.config.ConfigException:
-        _load_kubeconfig(module.config, None)
-
-
-class _Finder:
-    """Wraps the loaders of these libraries, and leaves all others alone."""
-
-    def __init__(self, actions: Mapping[str, Callable[[Any], None]]) -> None:
-        self._actions = actions
-
-    def find_spec(
-            self,
-            fullname: str,
-            path: Sequence[str] | None,
-            target: ModuleType | None = None,
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname not in self._actions:
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = cast(Any, _Loader(spec.loader, self._actions[fullname]))
-        return spec
-
-
-class _Loader:
-    """Loads a library as usual, then configures it."""
-
-    def __init__(self, loader: Any, action: Callable[[Any], None]) -> None:
-        self._loader = loader
-        self._action = action
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        self._loader.exec_module(module)
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        module.__loader__ = self._loader
-        try:
-            self._action(module)
-        except Exception as error:
-            # The operator itself is logged in. The user's code will see its own error, if any.
-            logger.debug(f"The client library {module.__name__!r} is not configured: {error}")
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
-
-
-# Pykube has no global configuration: its users always load it themselves.
-_configuring = _Finder({
-    'kubernetes': _configure_imported,
-    'kubernetes_asyncio': _configure_imported,
-})
-_hiding = _Finder(dict.fromkeys(_METHODS, _hide_service_account))
+_hiding = Finder(dict.fromkeys(_METHODS, _hide_service_account))

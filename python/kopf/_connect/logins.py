@@ -2,9 +2,10 @@
 
 They are login handlers, and can be called from users' own login handlers. If an operator has
 none, `choose_fallbacks` picks the suitable ones: those of the client libraries that the
-user's code has imported, so that they get configured on the way; or else our own.
+user's code has imported, so that the login configures them, too; or else our own. A library that
+is imported later, maybe inside a handler, is configured right after its import.
 
-While an embedded cluster is active, all of them log in to it by its kubeconfig, in pods, too.
+While an embedded cluster is active, all of them log in to it with its kubeconfig, even in pods.
 """
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kopf._connect import active_cluster, client_libraries
 from kopf._connect.credentials import ConnectionInfo, DelegatedConnectionInfo
+from kopf._connect.import_hooks import Finder
 from kopf._errors import LoginError
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def choose_fallbacks() -> list[Callable[..., Any]]:
             fns.append(login_with_kubeconfig)
         if has_service_account() and active_cluster.get_kubeconfig() is None:
             fns.append(login_with_service_account)
-    client_libraries.configure_when_imported()
+    configure_when_imported()
     return fns
 
 
@@ -270,3 +272,28 @@ def _split_header(header: str | None) -> tuple[str | None, str | None]:
     if len(parts) == 2:
         return parts[0], parts[1]
     return None, parts[0] if parts else None
+
+
+def configure_when_imported() -> None:
+    """Configure the client libraries whenever they are imported, from now on."""
+    if _configuring not in sys.meta_path:
+        sys.meta_path.insert(0, _configuring)
+
+
+def _configure_imported(library: Any) -> None:
+    """Configure a library as it does itself by default; or for the embedded cluster."""
+    kubeconfig = active_cluster.get_kubeconfig()
+    if kubeconfig is not None:
+        client_libraries.load_kubeconfig(library.config, kubeconfig)
+        return
+    try:
+        library.config.load_incluster_config()
+    except library.config.ConfigException:
+        client_libraries.load_kubeconfig(library.config, None)
+
+
+# Pykube has no global configuration: its users always load it themselves.
+_configuring = Finder({
+    'kubernetes': _configure_imported,
+    'kubernetes_asyncio': _configure_imported,
+})

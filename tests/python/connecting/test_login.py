@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import kopf
-from kopf._connect import client_libraries, credentials, logins
+from kopf._connect import credentials, logins
 from kopf._declare.handlers import ActivityHandler
 
 PEM = '-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----\n'
@@ -208,8 +208,8 @@ def test_library_imported_later_is_configured(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, 'meta_path', list(sys.meta_path))
     monkeypatch.syspath_prepend(str(tmp_path))
-    client_libraries.configure_when_imported()
-    client_libraries.configure_when_imported()
+    logins.configure_when_imported()
+    logins.configure_when_imported()
     import kubernetes.config  # type: ignore[import-not-found]
     try:
         assert kubernetes.config.loaded == [True]

@@ -5,6 +5,7 @@ import importlib
 import inspect
 import json
 import pathlib
+import pickle
 import subprocess
 import sys
 from typing import Any
@@ -15,6 +16,7 @@ import kopf
 
 KNOWN: dict[str, Any] = json.loads(
     pathlib.Path(__file__).with_name('known_interface.json').read_text())
+PACKAGE = pathlib.Path(kopf.__file__).parent
 POSITIONAL = {'POSITIONAL_ONLY', 'POSITIONAL_OR_KEYWORD'}
 
 
@@ -134,5 +136,27 @@ def test_private_address_that_operators_import(address: str, names: str) -> None
     module = importlib.import_module(address)
     for name in names.split():
         assert getattr(module, name) is not None
+
+
+@pytest.mark.parametrize('address', [
+    '.'.join(path.relative_to(PACKAGE.parent).with_suffix('').parts)
+    for tree in ('_cogs', '_core', '_kits') for path in sorted((PACKAGE / tree).rglob('[a-z]*.py'))
+])
+def test_private_address_has_all_its_names(address: str) -> None:
+    module = importlib.import_module(address)
+    assert module.__all__
     for name in module.__all__:
         assert hasattr(module, name)
+    assert inspect.getmodule(module) is module
+    assert importlib.reload(module) is module
+
+
+def test_objects_of_private_addresses_are_the_public_ones_and_survive_pickling() -> None:
+    from kopf._cogs.structs import bodies, ephemera
+    from kopf._core.intents import causes
+    assert bodies.Body is kopf.Body
+    assert causes.Reason is kopf.Reason
+    memo = pickle.loads(pickle.dumps(ephemera.Memo(x=1)))
+    assert type(memo) is kopf.Memo and memo.x == 1
+    # As other versions of kopf have pickled it.
+    assert pickle.loads(b'ckopf._cogs.structs.ephemera\nMemo\n.') is kopf.Memo
