@@ -9,12 +9,12 @@ Kubernetes are captured: whatever comes from CRDs or aggregated servers is left 
     python3 -m tests.controlplane up target/plane
     scripts/capture_api.py --kubeconfig target/plane/kubeconfig crates/kopf-cluster/data/kubernetes.capture
 
-The file is a 4-byte little-endian length, then so many bytes of JSON (`{name: [offset, length]}`),
+The file is a 4-byte little-endian length, then that many bytes of JSON (`{name: [offset, length]}`),
 then gzip members back to back, so that each document is unpacked only when somebody asks for it.
 
 Most of an OpenAPI document is paths and descriptions, which nobody needs who checks objects. So the
 definitions of each are there once more without them, as `schemas/…`: a cluster starts by reading
-these. They can be made anew without a server, out of a file that was captured before:
+these. To make them again from an existing capture, without a server:
 
     scripts/capture_api.py --captured OLD.capture NEW.capture
 

@@ -18,7 +18,7 @@ from tests.support.plane import Plane
 CUSTOM = {'apiVersion': 'kopf.dev/v1', 'kind': 'KopfExample'}
 
 
-# Some clients read the variable only once, when they are imported; so they are told the path, too.
+# Some clients read the variable only once, when they are imported; so the test passes the path.
 @pytest.fixture(autouse=True)
 def kubeconfig(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv('KUBECONFIG', str(plane.kubeconfig))

@@ -70,9 +70,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument('--ours', type=pathlib.Path, help='kubeconfig of ours that runs')
     parser.add_argument('--recorded', action='store_true', help='no real server but its recording')
     parser.add_argument(
-        '--record', action='store_true', help='with --only: the recording of these anew'
+        '--record', action='store_true', help='with --only: record these again'
     )
-    parser.add_argument('--accept', action='store_true', help='with --recorded: known.txt anew')
+    parser.add_argument('--accept', action='store_true', help='with --recorded: write known.txt')
     parser.add_argument('--show', type=int, nargs='?', const=report.SHOWN_REQUESTS, metavar='N')
     parser.add_argument('--paths', action='store_true', help='count the differing fields')
     parser.add_argument('--threads', type=int, default=THREADS)

@@ -91,8 +91,8 @@ def admitted(action: str, request: dict[str, Any]) -> dict[str, Any]:
     elif action == 'echo':
         # How the user is known depends on the server, not on the request.
         request['userInfo'].pop('uid', None)
-        told = json.dumps(request, sort_keys=True, separators=(',', ':'))
-        response |= {'allowed': False, 'status': {'message': told}}
+        message = json.dumps(request, sort_keys=True, separators=(',', ':'))
+        response |= {'allowed': False, 'status': {'message': message}}
     elif action == 'warn':
         response |= {'warnings': ['be careful', 'be very careful']}
     elif action == 'label':

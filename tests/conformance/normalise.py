@@ -109,7 +109,7 @@ class Normaliser:
             pass
         try:
             events = [self.value(loads(line)) for line in text.splitlines()]
-            # Bookmarks come at times of their own, but the end of the initial events is told once.
+            # Bookmarks come at any time, but only one marks the end of the initial events.
             return [event for event in events if not is_bookmark(event) or INITIAL in str(event)]
         except ValueError:
             return self.text(text)
@@ -183,7 +183,7 @@ def loads(text: str) -> Any:
 
 
 def entry_key(entry: Any) -> str:
-    """Who has written what: the order of entries in which nothing else is told."""
+    """Sort the managers of fields: the server does not define their order."""
     names = ('operation', 'manager', 'subresource', 'apiVersion')
     return str([entry.get(name) for name in names]) if isinstance(entry, dict) else ''
 

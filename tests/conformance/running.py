@@ -126,8 +126,8 @@ def send(server: Server, step: Step, values: Mapping[str, Any]) -> Answer:
     while True:
         answer = server.send(request)
         # A server is busy for a moment when a new kind has been defined.
-        settled = answer.code != 429 and satisfied(step.until, answer)
-        if settled or time.monotonic() > deadline:
+        is_final = answer.code != 429 and satisfied(step.until, answer)
+        if is_final or time.monotonic() > deadline:
             return answer
         time.sleep(INTERVAL_SECONDS)
 

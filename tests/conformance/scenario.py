@@ -1,10 +1,10 @@
-"""What is asked: a scenario is a list of steps for one server, in a namespace of its own.
+"""A scenario: a list of requests to one server, in its own namespace.
 
 Scenarios are data. They come from the YAML files of ``corpus/`` and from the generators beside
 them. A step is either a text (``GET v1:configmaps/a``) or a mapping with these keys:
 
 * ``do``: the method and the target. ``v1:configmaps/a`` is in the namespace of the scenario,
-  ``v1:/nodes/a`` is without a namespace, and what begins with a slash is taken as it is;
+  ``v1:/nodes/a`` is without a namespace, and a path that begins with a slash is sent unchanged;
 * ``body`` (as JSON), or ``raw`` (a text), and ``type``, its content type or a patch's short name;
 * ``with``: changes to the body by dotted paths, for bodies that were saved before;
 * ``accept``: the accepted content type, or a short name of it; ``headers``: others;
@@ -67,7 +67,7 @@ class ScenarioError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """One request as it is sent."""
+    """One request, ready to be sent."""
 
     method: str
     path: str

@@ -30,7 +30,7 @@ CONTROLLERS = ','.join(
         'root-ca-certificate-publisher-controller',
     ]
 )
-#: How ours is started; another way can be told by $KOPF_CONFORMANCE_OURS.
+#: The command that starts ours; $KOPF_CONFORMANCE_OURS overrides it.
 OURS = 'cargo run --quiet --locked -p kopf-cluster --example serve -- {kubeconfig}'
 
 

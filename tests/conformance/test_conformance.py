@@ -14,7 +14,7 @@ from .servers import our_server, real_server
 #: What each area is to reach, in percent. Deliberate differences do not count against it.
 REQUIRED_SHARE = 98.0
 #: An area that is not there yet must not fall behind what ``recorded/known.txt`` lists. A few
-#: answers of the real server depend on its timing: so many percent of an area may.
+#: answers of the real server depend on its timing: this share of an area, in percent, may.
 TIMING_SHARE = 0.5
 
 

@@ -21,7 +21,7 @@ def main() -> None:
 
 
 def describe_module(name: str) -> dict[str, Any]:
-    if name == 'kopf.lifecycles':  # an attribute, not a module of its own
+    if name == 'kopf.lifecycles':  # an attribute, not a module
         module = importlib.import_module('kopf').lifecycles
     else:
         module = importlib.import_module(name)

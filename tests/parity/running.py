@@ -163,7 +163,7 @@ class Runner:
         is_disturbed = result.failure is not None or 'ServerDisconnectedError' in str(result.log)
         if is_disturbed and all(python == self.upstream for python in pythons):
             # Upstream gets stuck once in a while, or uses a connection that the server has closed
-            # just then; without its undisturbed story, there is nothing to compare.
+            # just then; only an undisturbed run can be compared with.
             result = self._run_once(scenario, f'{side}-again', pythons)
         return result
 

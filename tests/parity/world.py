@@ -391,7 +391,7 @@ class World:
         self.client.delete(self.path(name, plural))
 
     def _wait_until_cached(self, name: str, plural: str) -> None:
-        """The server tries a change on what it has in its cache, and again on what is stored if
+        """The server applies a change to its cached object first, and again to the stored one if
         that differs. It asks the webhooks about both.
         """
         path = self.path(name, plural)
@@ -484,8 +484,8 @@ class World:
         by: str | None = None,
         plural: str = 'kopfexamples',
     ) -> list[Any]:
-        """Wait for so many webhooks; and until the cluster asks that handler, which takes a moment
-        longer: shown by creations that are not stored.
+        """Wait for this number of webhooks, and until the cluster asks that handler, which takes a
+        moment longer: dry-run creations show it.
         """
         self._has_webhooks = True
         webhooks = wait_for(

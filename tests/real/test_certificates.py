@@ -62,7 +62,7 @@ def test_the_certificate_of_the_kubeconfig(
 def test_a_certificate_that_is_not_allowed_anything(
     plane: ControlPlane, operator: Callable[..., OperatorProcess], tmp_path: pathlib.Path
 ) -> None:
-    """The cluster knows who it is, and refuses: that is told, and the operator goes on."""
+    """The cluster knows who it is, and refuses: the operator logs that, and goes on."""
     pki = plane.folder / 'pki'
     make_certificate(pki, 'client-nobody', subject='/CN=nobody-special', extensions='client')
     process = operator(

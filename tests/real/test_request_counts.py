@@ -72,20 +72,20 @@ def test_patches_per_object(
         ]
         return collections.Counter(request.name for request in requests)
 
-    def settled(name: str, field: str) -> None:
+    def wait_up_to_date(name: str, field: str) -> None:
         objects.wait(name, lambda body: body['status'][field])
         objects.wait(name, lambda body: is_handled(body, body['spec']['field']))
 
     for name in names:
         objects.create(name, spec={'field': 'value'})
     for name in names:
-        settled(name, 'create_fn')
-        settled(name, 'another')
+        wait_up_to_date(name, 'create_fn')
+        wait_up_to_date(name, 'another')
     created = patches()
     for name in names:
         objects.patch(name, {'spec': {'field': 'changed'}})
     for name in names:
-        settled(name, 'update_fn')
+        wait_up_to_date(name, 'update_fn')
     updated = patches()
     for name in names:
         objects.delete(name)

@@ -123,7 +123,7 @@ class OperatorProcess:
     def wait_log(
         self, *parts: str, count: int = 1, timeout_seconds: float = PATIENCE_SECONDS
     ) -> None:
-        """Wait for so many log lines with all these parts."""
+        """Wait for this number of log lines that contain all these parts."""
 
         def seen() -> bool:
             ended = not self.is_running()

@@ -47,7 +47,7 @@ def check_it(spec, operation, dryrun, userinfo, logger, **_):
     examples.patch('good', {'spec': {'size': 7}})
 
 
-def test_what_the_handlers_are_told(
+def test_kwargs_of_webhook_handlers(
     webhooks: Webhooks, plane: Plane, namespace: str, examples: ExampleObjects
 ) -> None:
     """Of creations, changes, deletions; of the status; of what is only tried out; by whom."""
@@ -64,8 +64,8 @@ def check(operation, subresource, dryrun, userinfo, headers, sslpeer, warnings, 
     assert (warnings, retry, resource.plural) == ([], 0, 'kopfstatuses'), (warnings, retry)
     diff = [(str(op), list(field), old, new) for op, field, old, new in diff
             if field[:1] in (('spec',), ('status',))]
-    told = [operation, subresource, dryrun, param, name, dict(spec), dict(status)]
-    logger.info('Told: ' + json.dumps([*told, old is None, new is None, diff]))
+    given = [operation, subresource, dryrun, param, name, dict(spec), dict(status)]
+    logger.info('Given: ' + json.dumps([*given, old is None, new is None, diff]))
 """)
     objects = ExampleObjects(plane.client, namespace, 'kopfstatuses', 'KopfStatus')
     path = f'{objects.path}/obj'
@@ -81,19 +81,19 @@ def check(operation, subresource, dryrun, userinfo, headers, sslpeer, warnings, 
     objects.client.patch(f'{path}?dryRun=All', {'spec': {'x': 3}})
     objects.client.patch(f'{path}/status', {'status': {'y': 1}})
     objects.delete('obj')
-    lines = [line.split('Told: ')[1] for line in process.lines() if 'Told: ' in line]
-    told = [entry for entry in map(json.loads, lines) if entry[4] == 'obj']
-    told = [entry for entry in told if 'asked' not in entry[6]]
+    lines = [line.split('Given: ')[1] for line in process.lines() if 'Given: ' in line]
+    given = [entry for entry in map(json.loads, lines) if entry[4] == 'obj']
+    given = [entry for entry in given if 'asked' not in entry[6]]
     change = [['change', ['spec', 'x'], 1, 2]]
     tried = [['change', ['spec', 'x'], 2, 3]]
     added = [['add', ['status'], None, {'y': 1}]]
-    assert told[0][:9] == ['CREATE', None, False, 'some', 'obj', {'x': 1}, {}, True, False]
-    assert told[1] == ['UPDATE', None, False, 'some', 'obj', {'x': 2}, {}, False, False, change]
-    assert told[2] == ['UPDATE', None, True, 'some', 'obj', {'x': 3}, {}, False, False, tried]
-    assert told[3][:7] == ['UPDATE', 'status', False, None, 'obj', {'x': 2}, {'y': 1}]
-    assert told[3][7:] == [False, False, added]
-    assert told[4][:7] == ['DELETE', None, False, 'some', 'obj', {'x': 2}, {'y': 1}]
-    assert told[4][7:9] == [False, True] and len(told) == 5
+    assert given[0][:9] == ['CREATE', None, False, 'some', 'obj', {'x': 1}, {}, True, False]
+    assert given[1] == ['UPDATE', None, False, 'some', 'obj', {'x': 2}, {}, False, False, change]
+    assert given[2] == ['UPDATE', None, True, 'some', 'obj', {'x': 3}, {}, False, False, tried]
+    assert given[3][:7] == ['UPDATE', 'status', False, None, 'obj', {'x': 2}, {'y': 1}]
+    assert given[3][7:] == [False, False, added]
+    assert given[4][:7] == ['DELETE', None, False, 'some', 'obj', {'x': 2}, {'y': 1}]
+    assert given[4][7:9] == [False, True] and len(given) == 5
     assert process.stop() == 0
 
 
@@ -244,7 +244,7 @@ def create(**_):
 """)
     webhooks.wait(count=0)
     wait_for(
-        'nobody is asked',
+        'the cluster asks nobody',
         lambda: examples.create('obj', metadata={'labels': webhooks.labels}),
     )
 

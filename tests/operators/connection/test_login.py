@@ -182,7 +182,7 @@ def test_an_exec_plugin_renews_its_token(
     api_proxy: ApiProxy,
     tmp_path: pathlib.Path,
 ) -> None:
-    """The first token tells when it ends, and the plugin is asked again by then."""
+    """The first token has an expiry, and the operator calls the plugin again before it."""
     plugin = tmp_path / 'plugin.py'
     plugin.write_text("""
 import datetime, json, os, pathlib

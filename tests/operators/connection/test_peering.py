@@ -62,7 +62,7 @@ def peering(plane: Plane, namespace: str) -> Peering:
 
 
 @pytest.fixture()
-def told(examples: ExampleObjects) -> Iterator[Callable[[str], None]]:
+def announce(examples: ExampleObjects) -> Iterator[Callable[[str], None]]:
     """A check by whom a change is handled."""
     rounds = 0
 
@@ -88,7 +88,7 @@ def test_the_higher_priority_works_and_the_other_waits(
     operator: StartOperator,
     examples: ExampleObjects,
     peering: Peering,
-    told: Callable[[str], None],
+    announce: Callable[[str], None],
     low: str,
     high: str,
 ) -> None:
@@ -96,17 +96,17 @@ def test_the_higher_priority_works_and_the_other_waits(
     examples.create('obj')
     first = run(operator, 'low', python=pythons[low])
     peering.wait('low')
-    told('low')
+    announce('low')
     second = run(operator, 'high', '--priority=10', python=pythons[high])
     first.wait_log(PAUSING)
     peering.wait('low', 'high')
     assert peering.peers()['high']['priority'] == 10 and peering.peers()['low']['lifetime'] == 60
     for _ in range(3):
-        told('high')
+        announce('high')
     assert second.stop() == 0
     first.wait_log(RESUMING)
     peering.wait('low')
-    told('low')
+    announce('low')
     assert first.stop() == 0
     peering.wait()
     assert second.count(PAUSING) == 0

@@ -270,11 +270,11 @@ def test_indexing_and_probes(plane: Plane, namespace: str, operator: StartOperat
     apply(plane.client, folder / 'configmaps.yaml', namespace)
     process.wait_log('/red-two]', 'Others of the team: red-one.')
 
-    def told() -> bool:
+    def is_reported() -> bool:
         with urllib.request.urlopen(address, timeout=20) as answer:
             return json.load(answer) == {'teams': {'red': 2}}
 
-    wait_for('the probe tells the sizes', told)
+    wait_for('the probe reports the sizes', is_reported)
     assert process.stop() == 0
 
 

@@ -426,7 +426,7 @@ def create_fn(**_):
 
 @contextlib.contextmanager
 def relay(port: int, target: int) -> Iterator[None]:
-    """Whoever connects to the port is connected to the target."""
+    """Forward each connection to the port to the target."""
     listener = socket.create_server(('127.0.0.1', port))
     sockets = [listener]
 

@@ -101,7 +101,7 @@ calls = itertools.count(1)
 
 @kopf.index('kopfexamples')
 def index_fn(name, retry, **_):
-    # Not by the retries: each version of the object is indexed anew.
+    # Not by the retries: each version of the object is indexed again.
     if next(calls) <= 2:
         raise kopf.TemporaryError('not yet', delay=0.1)
     return name

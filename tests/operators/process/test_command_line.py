@@ -1,4 +1,4 @@
-"""`kopf run` as it is typed: scripts and modules, namespaces, the environment, the log."""
+"""`kopf run` as users type it: scripts and modules, namespaces, the environment, the log."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def test_modules_and_several_scripts(
     script.write_text(HANDLERS.replace('create_fn', 'third'))
     # They do not know of each other, and use the same names.
     startup = '\n@kopf.on.startup()\ndef configure(settings, **_):\n    print("Configured.")\n'
-    spy = '\n@kopf.on.event("kopfexamples")\ndef event_fn(logger, **_):\n    logger.info("Seen.")\n'
+    fn = '\n@kopf.on.event("kopfexamples")\ndef event_fn(logger, **_):\n    logger.info("Seen.")\n'
     for path in package / 'handlers.py', tmp_path / 'other.py', script:
-        path.write_text(path.read_text() + startup + spy)
+        path.write_text(path.read_text() + startup + fn)
     process = operator(
         script,
         str(tmp_path / 'other.py'),
@@ -122,7 +122,7 @@ def test_namespaces(
     ],
 )
 @pytest.mark.parametrize('by_environment', [False, True])
-def test_how_much_is_told(
+def test_verbosity_of_the_log(
     operator: StartOperator,
     examples: ExampleObjects,
     options: list[str],

@@ -110,16 +110,16 @@ def test_kills_at_random_moments(
     for name in deleted:
         objects.wait_gone(name)
     for name in kept:
-        body = objects.wait(name, is_settled)
+        body = objects.wait(name, is_up_to_date)
         assert body['status']['first_fn'] == {'first': name}
         assert body['status']['retried_fn'] == {'retry': 2}
         assert body['status']['parent_fn/child'] == name
         assert body['spec'] == {'field': 'changed'}
-    objects.wait('last', is_settled)
+    objects.wait('last', is_up_to_date)
     assert process.stop() == 0
 
 
-def is_settled(body: dict[str, Any]) -> bool:
+def is_up_to_date(body: dict[str, Any]) -> bool:
     """The newest state is stored as handled, and nothing is in progress."""
     annotations = {
         key: value
@@ -134,6 +134,6 @@ def done(objects: ExampleObjects) -> bool:
     return all(
         'deletionTimestamp' not in body['metadata']
         and 'annotations' in body['metadata']
-        and is_settled(body)
+        and is_up_to_date(body)
         for body in objects.list()
     )

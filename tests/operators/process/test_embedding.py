@@ -268,7 +268,7 @@ asyncio.run(main())
 
 
 def test_options_of_the_runner_of_tests(script: StartScript, examples: ExampleObjects) -> None:
-    """Its own registry and settings; failures come out of the block, or are told by it."""
+    """Its own registry and settings; failures leave the block as exceptions, or are logged."""
     process = script("""
 import os, pathlib, time
 import kopf

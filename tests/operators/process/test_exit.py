@@ -75,7 +75,7 @@ def other_fn(logger, **_):
     assert process.count('The others are called, too.') == 1
 
 
-def test_cleanup_gives_up_after_its_timeout_also_between_the_tries(
+def test_cleanup_gives_up_after_its_timeout_also_between_attempts(
     operator: StartOperator, examples: ExampleObjects
 ) -> None:
     process = started(

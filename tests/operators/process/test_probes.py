@@ -277,7 +277,7 @@ def test_an_api_that_does_not_answer(
     forwarder.open.clear()
     silent_since = time.monotonic()
     assert 'Kubernetes API does not answer' in endpoint.wait(503, '/readyz')['reasons'][0]
-    # It is asked every 3 seconds, and waited for 10; the rest is for busy machines.
+    # The prober asks every 3 seconds, and waits for 10; the rest is for busy machines.
     assert time.monotonic() - silent_since < 30
     # A restart would not bring the API back.
     assert endpoint.fetch('/healthz') == (200, '{}')

@@ -106,12 +106,12 @@ def test_events_are_posted_again(
     setting: str,
     pause: float,
 ) -> None:
-    tries = behind(api_proxy, tmp_path, lambda request: request.path.endswith('/events'), times=1)
+    attempts = behind(api_proxy, tmp_path, is_posting, times=1)
     process = operator(
-        script(POSTING, f'posting.{setting}', 'posting.worker_limit = 1'), env=tries.env
+        script(POSTING, f'posting.{setting}', 'posting.worker_limit = 1'), env=attempts.env
     )
     examples.create('obj')
-    first, second = tries.wait(2)[:2]
+    first, second = attempts.wait(2)[:2]
     assert pause * 0.9 < second.began - first.began < pause + 5
     assert process.stop() == 0
 
@@ -125,19 +125,23 @@ def test_events_of_loggers_have_pauses_of_their_own(
     handlers = (
         "@kopf.on.create('kopfexamples')\ndef fn(logger, **_):\n    logger.error('Logged.')\n"
     )
-    tries = behind(api_proxy, tmp_path, lambda request: request.path.endswith('/events'))
+    attempts = behind(api_proxy, tmp_path, is_posting)
     settings = ['posting.loggers = True', 'posting.level = logging.ERROR']
     process = operator(
-        script(handlers, *settings, 'posting.logging_backoffs = [0.1, 0.1]'), env=tries.env
+        script(handlers, *settings, 'posting.logging_backoffs = [0.1, 0.1]'), env=attempts.env
     )
     examples.create('obj')
-    tries.wait(3)
+    attempts.wait(3)
     process.wait_log('Failed to post an event')
-    assert len(tries.seen()) == 3
+    assert len(attempts.seen()) == 3
     assert process.stop() == 0
 
 
-class Tries:
+def is_posting(request: SeenRequest) -> bool:
+    return request.path.endswith('/events')
+
+
+class Attempts:
     """The requests that are refused on the way to the cluster, and the same ones later."""
 
     def __init__(
@@ -152,7 +156,7 @@ class Tries:
 
     def wait(self, count: int) -> list[SeenRequest]:
         return wait_for(
-            lambda: f'{count} tries; they are {self.seen()}',
+            lambda: f'{count} attempts; they are {self.seen()}',
             lambda: found if len(found := self.seen()) >= count else None,
         )
 
@@ -162,12 +166,12 @@ def behind(
     folder: pathlib.Path,
     matches: Callable[[SeenRequest], bool],
     **options: Any,
-) -> Tries:
+) -> Attempts:
     api_proxy.admit('Bearer any')
     api_proxy.inject(matches, code=500, **options)
     config = folder / 'own-kubeconfig'
     config.write_text(kubeconfig_of({'server': api_proxy.address}, {'token': 'any'}))
-    return Tries(api_proxy, matches, {'KUBECONFIG': str(config)})
+    return Attempts(api_proxy, matches, {'KUBECONFIG': str(config)})
 
 
 COUNTED = """
@@ -249,8 +253,8 @@ def test_pauses_after_unexpected_errors(
     fault.removed.set()
     examples.wait('obj', lambda body: body['status']['create_fn'] == 'done')
     process.wait_log('/obj] Throttling is over.')
-    tries = [line for line in process.lines() if 'Throttling for' in line]
-    assert ['for 0.3 ' in tries[0], 'for 0.6 ' in tries[1], 'for 0.2 ' in tries[2]] == [True] * 3
+    pauses = [line for line in process.lines() if 'Throttling for' in line]
+    assert ['for 0.3 ' in pauses[0], 'for 0.6 ' in pauses[1], 'for 0.2 ' in pauses[2]] == [True] * 3
     assert process.stop() == 0
 
 

@@ -1,4 +1,4 @@
-"""The settings of watching and networking: what the cluster is asked for, and how patiently."""
+"""The settings of watching and networking: what operators request, and how long they wait."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def wait_watched(api_proxy: ApiProxy, count: int = 1) -> list[SeenRequest]:
     )
 
 
-def test_the_server_is_asked_to_end_the_watches(
+def test_the_server_ends_watches_by_timeout(
     configured: Configured, examples: ExampleObjects, api_proxy: ApiProxy
 ) -> None:
     process = configured('watching.server_timeout = 1', 'watching.reconnect_backoff = 0.7')
@@ -192,7 +192,7 @@ def create_handled(examples: ExampleObjects, name: str) -> None:
 
 
 @pytest.mark.parametrize('backoffs, pauses', [('0.4', [0.4]), ('(0.1, 0.9)', [0.1, 0.9])])
-def test_pauses_between_the_tries(
+def test_pauses_between_attempts(
     configured: Configured,
     examples: ExampleObjects,
     api_proxy: ApiProxy,
@@ -203,8 +203,8 @@ def test_pauses_between_the_tries(
     process = configured(f'networking.error_backoffs = {backoffs}')
     create_handled(examples, 'obj')
     examples.wait('obj', lambda body: body['status']['created'])
-    tries = [*refusing.met, *[one for one in api_proxy.requests if patching(one)][len(pauses) :]]
-    for pause, (former, latter) in zip(pauses, itertools.pairwise(tries), strict=False):
+    attempts = [*refusing.met, *[one for one in api_proxy.requests if patching(one)][len(pauses) :]]
+    for pause, (former, latter) in zip(pauses, itertools.pairwise(attempts), strict=False):
         assert pause * 0.9 < latter.began - former.began < pause + 5
     total = len(pauses) + 1
     assert process.count(f'Request attempt #{len(pauses)}/{total} failed; will retry') == 1

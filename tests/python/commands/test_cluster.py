@@ -361,7 +361,7 @@ def change_fn(spec, **_):
     kopf_cluster.wait_for('kex', 'one', lambda obj: obj['status']['change_fn'] == 'value')
     status = move_on(kopf_cluster, day, lambda obj: obj['status']['daily_fn'] >= 2)
     assert 'idle_fn' not in status
-    # The idling begins anew with the change.
+    # The change ends the idle time; it starts again from zero.
     kopf_cluster.patch('kex', 'one', {'spec': {'field': 'changed'}})
     kopf_cluster.wait_for('kex', 'one', lambda obj: obj['status']['change_fn'] == 'changed')
     seen = kopf_cluster.get('kex', 'one')['status']['daily_fn']

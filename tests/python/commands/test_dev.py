@@ -43,7 +43,7 @@ class Process:
             [sys.executable, '-m', 'kopf', *args], cwd=folder, env={**env, 'KUBECONFIG': 'nowhere'},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.lines: list[str] = []
-        self.news = threading.Condition()
+        self.changed = threading.Condition()
         self.thread = threading.Thread(target=self.read, daemon=True)
         self.thread.start()
 
@@ -51,18 +51,18 @@ class Process:
         assert self.process.stdout is not None
         with self.process.stdout as stdout:
             for line in stdout:
-                with self.news:
+                with self.changed:
                     self.lines.append(line)
-                    self.news.notify_all()
-        with self.news:
-            self.news.notify_all()
+                    self.changed.notify_all()
+        with self.changed:
+            self.changed.notify_all()
 
     def wait_line(self, part: str) -> str:
         def found() -> str | None:
             return next((line for line in self.lines if part in line), None)
 
-        with self.news:
-            self.news.wait_for(lambda: found() or self.process.poll() is not None, timeout=30)
+        with self.changed:
+            self.changed.wait_for(lambda: found() or self.process.poll() is not None, timeout=30)
             line = found()
         assert line is not None, f'no {part!r} in:\n{"".join(self.lines)}'
         return line

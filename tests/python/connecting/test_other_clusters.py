@@ -143,7 +143,7 @@ def can_play_a_pod() -> bool:
 
 
 def as_in_pod(stranger: Stranger, *command: str) -> list[str]:
-    """The command in a mount namespace of its own, where there is a service account."""
+    """The command in a separate mount namespace that has a service account."""
     if not can_play_a_pod():
         pytest.skip("mount namespaces are not permitted here")
     folder = '/run/secrets/kubernetes.io/serviceaccount'
@@ -334,7 +334,7 @@ def test_kopf_dev_tells_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
 EXEC = {'exec': {'apiVersion': 'client.authentication.k8s.io/v1', 'command': 'false',
                  'interactiveMode': 'Never'}}
 
-# With whatever is in `stranger`, a login handler tries to get to it.
+# A login handler leads to the other cluster.
 ESCAPES = {
     'explicit info': '''
     return kopf.ConnectionInfo(server=stranger.url, token='stolen', insecure=True)

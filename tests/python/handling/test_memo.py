@@ -20,7 +20,7 @@ def of_review(memos: Memos, keeper: Keeper | None = None, uid: str | None = 'u')
 
 
 class OwnMemo(Memo):
-    """A memo with a way of its own to be copied."""
+    """A memo with its own way to be copied."""
 
     def __copy__(self) -> OwnMemo:
         return OwnMemo(self, copied=True)

@@ -135,7 +135,7 @@ def test_repeated_signals_are_one(caplog: pytest.LogCaptureFixture) -> None:
     assert asyncio.run(main()) == ['Signal SIGTERM']
 
 
-def test_no_way_to_log_in_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_says_that_no_login_is_possible(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         _, task = await start(stop_flag=(flag := asyncio.Event()))
         flag.set()

@@ -1,6 +1,6 @@
 """The native module in threads that come and go, beside the native modules of others.
 
-Each test runs in a process of its own: what it looks for is a crash of the interpreter.
+Each test runs in a separate process: it looks for a crash of the interpreter.
 """
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_hundreds_of_short_threads() -> None:
 
 @pytest.mark.parametrize('before', [True, False], ids=['before', 'after'])
 def test_beside_other_native_modules(before: bool) -> None:
-    """Each of them has an allocator of its own."""
+    """Each of them has its own allocator."""
     first, second = ('use_neighbours', 'use_native') if before else ('use_native', 'use_neighbours')
     run(f"""
         run_in_threads({first})
@@ -101,7 +101,7 @@ def test_beside_other_native_modules(before: bool) -> None:
 
 @pytest.mark.parametrize('before', [True, False], ids=['before', 'after'])
 def test_beside_polars(before: bool) -> None:
-    """It brings threads of its own."""
+    """It brings its own threads."""
     run(f"""
         def use_polars():
             import polars
@@ -160,7 +160,7 @@ def test_operators_in_short_threads() -> None:
 
 
 def test_cluster_that_is_started_in_another_thread() -> None:
-    """Whoever asks it meanwhile is told so, and does not hold up the start."""
+    """A caller in the meantime gets an error, and does not hold up the start."""
     run("""
         from kopf import _native
         for _ in range(5):

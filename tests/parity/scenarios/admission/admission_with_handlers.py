@@ -1,4 +1,4 @@
-"""An object is completed by a webhook, and then handled as it is."""
+"""A webhook completes an object, and then the handlers get the completed one."""
 
 import kopf
 from tests.parity.recorder import record

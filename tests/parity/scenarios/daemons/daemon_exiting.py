@@ -1,4 +1,4 @@
-"""Daemons stop with the operator, and begin anew with the next one."""
+"""Daemons stop with the operator, and start again with the next one."""
 
 import kopf
 from tests.parity.recorder import record

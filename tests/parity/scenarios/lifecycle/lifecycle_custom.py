@@ -1,6 +1,6 @@
 """A lifecycle of one's own: it gets the handlers and the kwargs, and chooses.
 
-Upstream asks it also when there is nothing to choose from: about the absent sub-handlers.
+Upstream also calls it with an empty choice: for the sub-handlers that are not there.
 """
 
 import kopf

@@ -1,4 +1,4 @@
-"""``settings.queueing.worker_limit``: so many objects are handled at a time, and all in the end."""
+"""``settings.queueing.worker_limit`` limits how many objects are handled at a time."""
 
 import asyncio
 

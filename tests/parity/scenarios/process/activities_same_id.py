@@ -1,4 +1,4 @@
-"""Activities and spies of the same names, as of modules that do not know of each other."""
+"""Activities and event handlers of the same names, as of modules that do not know of each other."""
 
 import kopf
 from tests.parity.recorder import record, sentinel

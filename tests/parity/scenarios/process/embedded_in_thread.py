@@ -1,4 +1,4 @@
-"""``kopf.operator()`` in the event loop of a thread, with a registry of its own: it is ready,
+"""``kopf.operator()`` in the event loop of a thread, with its own registry: it is ready,
 works, stops by its flag, and can be started again in another thread.
 """
 

@@ -27,7 +27,7 @@ async def create_fn(memo, **kwargs):
 async def application():
     stop = asyncio.Event()
     memo = kopf.Memo(given='by the application')
-    own = asyncio.create_task(stop_when_told(stop))
+    own = asyncio.create_task(stop_by_request(stop))
     tasks = await kopf.spawn_tasks(
         namespaces=[os.environ['PARITY_WORLD']], standalone=True, stop_flag=stop, memo=memo
     )
@@ -36,7 +36,7 @@ async def application():
     record('application', {'name': 'application'}, done=all(task.done() for task in tasks))
 
 
-async def stop_when_told(stop):
+async def stop_by_request(stop):
     while not os.path.exists('end'):
         await asyncio.sleep(0.05)
     stop.set()

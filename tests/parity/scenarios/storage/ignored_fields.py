@@ -1,4 +1,4 @@
-"""The fields which the storage is told to ignore are not changes."""
+"""Fields that the storage ignores are not changes."""
 
 import kopf
 from tests.parity.recorder import record, sentinel
