@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use serde_json::{Map, Value};
 
 use crate::identity::simulate_uid;
-use crate::partial::parse_lean;
+use crate::partial::parse_without_managed_fields;
 use crate::path::FieldPath;
 use crate::reference::ObjectReference;
 
@@ -34,7 +34,7 @@ pub struct Body {
 /// What the clones of a body share.
 struct Shared {
     /// The parsed object, maybe without the managed fields; never changes.
-    lean: Value,
+    parsed: Value,
     /// Whether managed fields were left out.
     is_partial: bool,
     /// With the managed fields, when they are first asked for; unused if there are none.
@@ -50,8 +50,8 @@ impl Body {
     /// Parses the JSON text of an object and keeps the text.
     pub fn parse(raw: impl Into<Arc<[u8]>>) -> Result<Self, serde_json::Error> {
         let raw = raw.into();
-        let (lean, is_partial) = parse_lean(&raw)?;
-        Ok(Self::assemble(lean, is_partial, OnceLock::from(raw)))
+        let (parsed, is_partial) = parse_without_managed_fields(&raw)?;
+        Ok(Self::assemble(parsed, is_partial, OnceLock::from(raw)))
     }
 
     /// Wraps an object that is parsed already.
@@ -59,34 +59,34 @@ impl Body {
         Self::assemble(value, false, OnceLock::new())
     }
 
-    fn assemble(lean: Value, is_partial: bool, raw: OnceLock<Arc<[u8]>>) -> Self {
-        Self { shared: Arc::new(Shared { lean, is_partial, whole: OnceLock::new(), raw }) }
+    fn assemble(parsed: Value, is_partial: bool, raw: OnceLock<Arc<[u8]>>) -> Self {
+        Self { shared: Arc::new(Shared { parsed, is_partial, whole: OnceLock::new(), raw }) }
     }
 
-    /// The whole object. Where the managed fields do not matter, [`Body::lean`] is cheaper.
+    /// The whole object. Where the managed fields do not matter, [`Body::without_managed_fields`] is cheaper.
     pub fn value(&self) -> &Value {
-        let Shared { lean, is_partial, whole, .. } = &*self.shared;
+        let Shared { parsed, is_partial, whole, .. } = &*self.shared;
         if !is_partial {
-            return lean;
+            return parsed;
         }
         // The text was parsed before; if the managed fields are not as they should be, then there are none.
-        whole.get_or_init(|| serde_json::from_slice(self.raw()).unwrap_or_else(|_| lean.clone()))
+        whole.get_or_init(|| serde_json::from_slice(self.raw()).unwrap_or_else(|_| parsed.clone()))
     }
 
     /// The object, maybe without its managed fields.
-    pub fn lean(&self) -> &Value {
-        &self.shared.lean
+    pub fn without_managed_fields(&self) -> &Value {
+        &self.shared.parsed
     }
 
     /// The JSON text of the whole object.
     pub fn raw(&self) -> &Arc<[u8]> {
-        let text = || self.shared.lean.to_string().into_bytes().into();
+        let text = || self.shared.parsed.to_string().into_bytes().into();
         self.shared.raw.get_or_init(text)
     }
 
     /// The object with all that is needed to look at the fields.
     pub fn with_fields<'a>(&self, fields: impl IntoIterator<Item = &'a FieldPath>) -> &Value {
-        if fields.into_iter().any(concerns_managed_fields) { self.value() } else { self.lean() }
+        if fields.into_iter().any(concerns_managed_fields) { self.value() } else { self.without_managed_fields() }
     }
 
     /// The value of a field, if it is there.
@@ -132,12 +132,12 @@ impl Body {
 
     /// The group and version.
     pub fn api_version(&self) -> Option<&str> {
-        self.lean().get("apiVersion")?.as_str()
+        self.without_managed_fields().get("apiVersion")?.as_str()
     }
 
     /// The kind.
     pub fn kind(&self) -> Option<&str> {
-        self.lean().get("kind")?.as_str()
+        self.without_managed_fields().get("kind")?.as_str()
     }
 
     /// The name.
@@ -191,11 +191,11 @@ impl Body {
 
     /// The reference by which events and log records name the object.
     pub fn reference(&self) -> ObjectReference {
-        ObjectReference::of(self.lean())
+        ObjectReference::of(self.without_managed_fields())
     }
 
     fn stanza(&self, name: &str) -> &Map<String, Value> {
-        object_or_empty(self.lean().get(name))
+        object_or_empty(self.without_managed_fields().get(name))
     }
 
     fn metadata_text(&self, key: &str) -> Option<&str> {

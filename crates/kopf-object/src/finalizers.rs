@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use crate::identity::metadata_field;
-use crate::json_patch::{Operation, with_version_test};
+use crate::json_patch::{PatchOperation, with_version_test};
 use crate::path::FieldPath;
 
 /// Whether somebody has requested the deletion of the object.
@@ -21,7 +21,7 @@ pub fn is_deletion_blocked(body: &Value, finalizer: &str) -> bool {
 }
 
 /// The steps to add the finalizer to exactly this body, or `None` if it is there already.
-pub fn block_deletion(body: &Value, finalizer: &str) -> Option<Vec<Operation>> {
+pub fn block_deletion(body: &Value, finalizer: &str) -> Option<Vec<PatchOperation>> {
     if is_deletion_blocked(body, finalizer) {
         return None;
     }
@@ -33,11 +33,11 @@ pub fn block_deletion(body: &Value, finalizer: &str) -> Option<Vec<Operation>> {
     } else {
         ("/metadata/finalizers".to_owned(), json!([finalizer]))
     };
-    Some(with_version_test(body, vec![Operation::Add { path, value }]))
+    Some(with_version_test(body, vec![PatchOperation::Add { path, value }]))
 }
 
 /// The steps to remove the finalizer from exactly this body, or `None` if it is not there.
-pub fn allow_deletion(body: &Value, finalizer: &str) -> Option<Vec<Operation>> {
+pub fn allow_deletion(body: &Value, finalizer: &str) -> Option<Vec<PatchOperation>> {
     let known = finalizers(body);
     let places = known.iter().enumerate().filter(|(_, known)| *known == finalizer);
     let mut indices: Vec<usize> = places.map(|(index, _)| index).collect();
@@ -50,7 +50,7 @@ pub fn allow_deletion(body: &Value, finalizer: &str) -> Option<Vec<Operation>> {
         indices.reverse(); // from the end, so that the indices to go stay valid
         indices.into_iter().map(|index| format!("/metadata/finalizers/{index}")).collect()
     };
-    let steps = paths.into_iter().map(|path| Operation::Remove { path });
+    let steps = paths.into_iter().map(|path| PatchOperation::Remove { path });
     Some(with_version_test(body, steps.collect()))
 }
 
@@ -91,7 +91,7 @@ mod tests {
     fn steps() {
         let check = |metadata: Value, blocking: Option<Value>, allowing: Option<Value>| {
             let body = json!({"metadata": metadata});
-            let as_json = |steps: Option<Vec<Operation>>| steps.map(|steps| json!(steps));
+            let as_json = |steps: Option<Vec<PatchOperation>>| steps.map(|steps| json!(steps));
             assert_eq!(as_json(block_deletion(&body, "f")), blocking, "{body}");
             assert_eq!(as_json(allow_deletion(&body, "f")), allowing, "{body}");
         };

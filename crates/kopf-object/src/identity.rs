@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::text::{Members, Odd, members, plain_string};
+use crate::text::{Members, Unsupported, members, plain_string};
 
 /// Which object it is, and which version of it.
 ///
@@ -74,7 +74,7 @@ impl<'a> Found<'a> {
     }
 
     /// Looks through the members until there is enough.
-    fn search(&mut self, members: &mut Members<'a>, level: Level) -> Result<(), Odd> {
+    fn search(&mut self, members: &mut Members<'a>, level: Level) -> Result<(), Unsupported> {
         while let Some(name) = members.next_name() {
             let name = name?;
             if level == Level::Object && name == "metadata" && members.peek() == Some(b'{') {

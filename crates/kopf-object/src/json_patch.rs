@@ -12,7 +12,7 @@ use crate::identity::metadata_field;
 /// One step of a JSON patch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
-pub enum Operation {
+pub enum PatchOperation {
     /// Sets a key of an object, or inserts an item into a list.
     Add {
         /// The JSON pointer of the place to fill.
@@ -58,14 +58,14 @@ pub enum JsonPatchError {
     },
 }
 
-impl Operation {
+impl PatchOperation {
     /// The JSON pointer that this step works on.
     pub fn path(&self) -> &str {
         match self {
-            Operation::Add { path, .. }
-            | Operation::Remove { path }
-            | Operation::Replace { path, .. }
-            | Operation::Test { path, .. } => path,
+            PatchOperation::Add { path, .. }
+            | PatchOperation::Remove { path }
+            | PatchOperation::Replace { path, .. }
+            | PatchOperation::Test { path, .. } => path,
         }
     }
 
@@ -86,28 +86,28 @@ impl Operation {
 /// let steps = kopf_object::json_patch(&json!({"items": [1, 2, 3]}), &json!({"items": [1, 3]}));
 /// assert_eq!(json!(steps), json!([{"op": "remove", "path": "/items/1"}]));
 /// ```
-pub fn json_patch(old: &Value, new: &Value) -> Vec<Operation> {
+pub fn json_patch(old: &Value, new: &Value) -> Vec<PatchOperation> {
     let mut comparison = Comparison { place: String::new(), operations: Vec::new() };
     comparison.values(old, new);
     comparison.operations
 }
 
 /// Applies a JSON patch to a value. After an error, the value is changed up to the failed step.
-pub fn apply_json_patch(target: &mut Value, operations: &[Operation]) -> Result<(), JsonPatchError> {
+pub fn apply_json_patch(target: &mut Value, operations: &[PatchOperation]) -> Result<(), JsonPatchError> {
     operations.iter().try_for_each(|operation| apply_step(target, operation))
 }
 
 /// Puts a test of the body's resource version before the steps, so that they are applied
 /// to exactly this body. There is no test if the body has no version.
-pub fn with_version_test(body: &Value, operations: Vec<Operation>) -> Vec<Operation> {
+pub fn with_version_test(body: &Value, operations: Vec<PatchOperation>) -> Vec<PatchOperation> {
     let version = metadata_field(body, "resourceVersion").filter(|version| !version.is_null());
-    let test =
-        version.map(|version| Operation::Test { path: "/metadata/resourceVersion".to_owned(), value: version.clone() });
+    let test = version
+        .map(|version| PatchOperation::Test { path: "/metadata/resourceVersion".to_owned(), value: version.clone() });
     test.into_iter().chain(operations).collect()
 }
 
 /// Splits the steps into those for the object and those for its status, in this order.
-pub fn split_status_operations(operations: Vec<Operation>) -> (Vec<Operation>, Vec<Operation>) {
+pub fn split_status_operations(operations: Vec<PatchOperation>) -> (Vec<PatchOperation>, Vec<PatchOperation>) {
     operations.into_iter().partition(|operation| !operation.is_of_status())
 }
 
@@ -116,7 +116,7 @@ struct Comparison {
     /// The JSON pointer to where the walk is now.
     place: String,
     /// The steps found so far.
-    operations: Vec<Operation>,
+    operations: Vec<PatchOperation>,
 }
 
 impl Comparison {
@@ -125,7 +125,7 @@ impl Comparison {
             (Value::Object(old), Value::Object(new)) => self.objects(old, new),
             (Value::Array(old), Value::Array(new)) => self.lists(old, new),
             _ if old == new => {}
-            _ => self.operations.push(Operation::Replace { path: self.place.clone(), value: new.clone() }),
+            _ => self.operations.push(PatchOperation::Replace { path: self.place.clone(), value: new.clone() }),
         }
     }
 
@@ -169,26 +169,26 @@ impl Comparison {
     }
 
     fn add(&mut self, value: &Value) {
-        self.operations.push(Operation::Add { path: self.place.clone(), value: value.clone() });
+        self.operations.push(PatchOperation::Add { path: self.place.clone(), value: value.clone() });
     }
 
     fn remove(&mut self) {
-        self.operations.push(Operation::Remove { path: self.place.clone() });
+        self.operations.push(PatchOperation::Remove { path: self.place.clone() });
     }
 }
 
-fn apply_step(target: &mut Value, operation: &Operation) -> Result<(), JsonPatchError> {
+fn apply_step(target: &mut Value, operation: &PatchOperation) -> Result<(), JsonPatchError> {
     let path = operation.path();
     let missing = || JsonPatchError::NoSuchPath { path: path.to_owned() };
     match operation {
-        Operation::Add { value, .. } => add_at(target, path, value).ok_or_else(missing),
-        Operation::Remove { .. } => remove_at(target, path).ok_or_else(missing),
-        Operation::Replace { value, .. } => {
+        PatchOperation::Add { value, .. } => add_at(target, path, value).ok_or_else(missing),
+        PatchOperation::Remove { .. } => remove_at(target, path).ok_or_else(missing),
+        PatchOperation::Replace { value, .. } => {
             *target.pointer_mut(path).ok_or_else(missing)? = value.clone();
             Ok(())
         }
-        Operation::Test { value, .. } if target.pointer(path) == Some(value) => Ok(()),
-        Operation::Test { .. } => Err(JsonPatchError::TestFailed { path: path.to_owned() }),
+        PatchOperation::Test { value, .. } if target.pointer(path) == Some(value) => Ok(()),
+        PatchOperation::Test { .. } => Err(JsonPatchError::TestFailed { path: path.to_owned() }),
     }
 }
 
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn failing() {
         let check = |operation: Value, expected: &str| {
-            let operation: Operation = serde_json::from_value(operation).unwrap();
+            let operation: PatchOperation = serde_json::from_value(operation).unwrap();
             let mut target = json!({"a": [1], "s": "text"});
             let error = apply_json_patch(&mut target, &[operation]).unwrap_err();
             assert_eq!(error.to_string(), expected);
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn guarding() {
-        let operations = || vec![Operation::Remove { path: "/spec".into() }];
+        let operations = || vec![PatchOperation::Remove { path: "/spec".into() }];
         let test = json!({"op": "test", "path": "/metadata/resourceVersion", "value": "7"});
         let check = |body: Value, expected: Value| {
             assert_eq!(json!(with_version_test(&body, operations())), expected);
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn splitting() {
-        let remove = |path: &str| Operation::Remove { path: path.into() };
+        let remove = |path: &str| PatchOperation::Remove { path: path.into() };
         let operations = vec![remove("/status"), remove("/statuses"), remove("/status/x"), remove("/spec/status")];
         let (body, status) = split_status_operations(operations);
         assert_eq!(body, [remove("/statuses"), remove("/spec/status")]);

@@ -38,7 +38,7 @@ mod diff;
 // What is stored on them, and under which names.
 mod essence;
 
-mod spill;
+mod shortened_essence;
 
 pub mod python_json;
 
@@ -68,10 +68,10 @@ pub use equality::python_equal;
 pub use essence::{EssenceOptions, build_essence, clear_progress_annotations, clear_progress_field, encode_essence};
 pub use identity::ObjectIdentity;
 pub use json_patch::{
-    JsonPatchError, Operation, apply_json_patch, json_patch, split_status_operations, with_version_test,
+    JsonPatchError, PatchOperation, apply_json_patch, json_patch, split_status_operations, with_version_test,
 };
 pub use merge_patch::{MergePatch, combine, merge};
-pub use partial::glimpse;
+pub use partial::parse_partial;
 pub use path::FieldPath;
 pub use reference::ObjectReference;
-pub use spill::{encode_essence_within, restore_essence};
+pub use shortened_essence::{encode_essence_within, restore_essence};

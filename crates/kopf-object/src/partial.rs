@@ -6,13 +6,13 @@ use std::cell::Cell;
 
 use serde_json::{Map, Value};
 
-use crate::text::{Members, Odd, members};
+use crate::text::{Members, Unsupported, members};
 
 /// The object without `metadata.managedFields`, and whether there were any.
-pub(crate) fn parse_lean(json: &[u8]) -> Result<(Value, bool), serde_json::Error> {
+pub(crate) fn parse_without_managed_fields(json: &[u8]) -> Result<(Value, bool), serde_json::Error> {
     let skipped = Cell::new(false);
-    if let Ok(lean) = read_part(&mut members(json), &Lean { level: Level::Object, skipped: &skipped }) {
-        return Ok((Value::Object(lean), skipped.get()));
+    if let Ok(parsed) = read_part(&mut members(json), &Lean { level: Level::Object, skipped: &skipped }) {
+        return Ok((Value::Object(parsed), skipped.get()));
     }
     let mut value: Value = serde_json::from_slice(json)?;
     let metadata = value.get_mut("metadata").and_then(Value::as_object_mut);
@@ -24,18 +24,18 @@ pub(crate) fn parse_lean(json: &[u8]) -> Result<(Value, bool), serde_json::Error
 /// which is its uid and version, its finalizers, and whether it is being deleted. Of unusual texts, it is everything.
 ///
 /// ```
-/// use kopf_object::glimpse;
+/// use kopf_object::parse_partial;
 /// use serde_json::json;
 ///
 /// let answer = br#"{"kind": "K", "metadata": {"name": "n", "uid": "u"}, "spec": {"x": 1}, "status": {"a": 1, "b": 2}}"#;
-/// let seen = glimpse(answer, &json!({"status": {"b": 1}}))?;
+/// let seen = parse_partial(answer, &json!({"status": {"b": 1}}))?;
 /// assert_eq!(seen, json!({"metadata": {"uid": "u"}, "status": {"b": 2}}));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-pub fn glimpse(json: &[u8], patch: &Value) -> Result<Value, serde_json::Error> {
+pub fn parse_partial(json: &[u8], patch: &Value) -> Result<Value, serde_json::Error> {
     match read_part(&mut members(json), &Patched { level: Level::Object, patch: patch.as_object() }) {
         Ok(seen) => Ok(Value::Object(seen)),
-        Err(Odd) => serde_json::from_slice(json),
+        Err(Unsupported) => serde_json::from_slice(json),
     }
 }
 
@@ -101,7 +101,7 @@ impl Selection for Patched<'_> {
 const USUAL_MEMBERS: usize = 7;
 
 /// The chosen members of an object, parsed.
-fn read_part(members: &mut Members<'_>, selection: &impl Selection) -> Result<Map<String, Value>, Odd> {
+fn read_part(members: &mut Members<'_>, selection: &impl Selection) -> Result<Map<String, Value>, Unsupported> {
     let mut object = Map::with_capacity(USUAL_MEMBERS);
     while let Some(name) = members.next_name() {
         let name = name?;
@@ -112,7 +112,7 @@ fn read_part(members: &mut Members<'_>, selection: &impl Selection) -> Result<Ma
                 members.leave(inner.end()?);
                 Value::Object(part)
             }
-            Choice::Whole | Choice::Part(_) => serde_json::from_slice(members.value()?).map_err(|_| Odd)?,
+            Choice::Whole | Choice::Part(_) => serde_json::from_slice(members.value()?).map_err(|_| Unsupported)?,
             Choice::Nothing => {
                 members.value()?;
                 continue;
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn managed_fields_are_left_out() {
         let check = |text: &str, expected: Value, skipped: bool| {
-            assert_eq!(parse_lean(text.as_bytes()).unwrap(), (expected, skipped), "{text}");
+            assert_eq!(parse_without_managed_fields(text.as_bytes()).unwrap(), (expected, skipped), "{text}");
         };
         check(
             r#"{"kind":"K","metadata":{"name":"n","managedFields":[{"manager":"m"}],"uid":"u"},"spec":{"managedFields":1}}"#,
@@ -145,14 +145,14 @@ mod tests {
         }
         check(r#"{"metadata":{"n\u0061me":"n","managedFields":[]}}"#, json!({"metadata": {"name": "n"}}), true);
         for text in ["", "{", r#"{"metadata":{"managedFields":[}}"#, "{} {}", "{\"a\":1", r#"{"spec":{"a":}}"#] {
-            assert!(parse_lean(text.as_bytes()).is_err(), "{text}");
+            assert!(parse_without_managed_fields(text.as_bytes()).is_err(), "{text}");
         }
     }
 
     #[test]
     fn glimpses() {
         let check = |text: &str, patch: Value, expected: Value| {
-            assert_eq!(glimpse(text.as_bytes(), &patch).unwrap(), expected, "{text} {patch}");
+            assert_eq!(parse_partial(text.as_bytes(), &patch).unwrap(), expected, "{text} {patch}");
         };
         let object = r#"{"kind":"K","metadata":{"name":"n","uid":"u","resourceVersion":"7","finalizers":["f"],
             "deletionTimestamp":"t","annotations":{"a":"1","b":"2"},"managedFields":[{}]},
@@ -166,7 +166,7 @@ mod tests {
             json!({"status": {"x": {"0": 1}, "y": {}}, "spec": {"a": {"b": 1}}}),
             json!({"metadata": state, "spec": {"a": {"b": {"c": 1}}}, "status": {"x": [1, 2], "y": {}}}),
         );
-        let annotated = glimpse(object.as_bytes(), &json!({"metadata": {"annotations": {"b": null}}})).unwrap();
+        let annotated = parse_partial(object.as_bytes(), &json!({"metadata": {"annotations": {"b": null}}})).unwrap();
         assert_eq!(annotated["metadata"]["annotations"], json!({"b": "2"}));
         check("7", json!({"a": 1}), json!(7));
         check(
@@ -175,7 +175,7 @@ mod tests {
             json!({"status": {"x": 1}, "spec": 1}),
         );
         for text in ["", "{", r#"{"status": {"a": }}"#, "{}}"] {
-            assert!(glimpse(text.as_bytes(), &json!({"status": {"a": 1}})).is_err(), "{text}");
+            assert!(parse_partial(text.as_bytes(), &json!({"status": {"a": 1}})).is_err(), "{text}");
         }
     }
 }

@@ -3,15 +3,15 @@
 //! Most of an object is of no interest most of the time; the managed fields alone are half of it. To find the end of
 //! such a piece takes a fraction of what it takes to check it. So here only brackets are counted and strings are
 //! skipped: what a piece is worth, finds out whoever parses it. What is unusual in a text, such as escapes in the names
-//! of members, is [`Odd`], and best left to a full parser, which also tells what is wrong.
+//! of members, is [`Unsupported`], and best left to a full parser, which also tells what is wrong.
 //!
 //! ```
-//! use kopf_object::text::{Odd, members, plain_string};
+//! use kopf_object::text::{Unsupported, members, plain_string};
 //!
-//! let found = members(br#"{"kind": "Pod", "spec": {"x": ["]"]}}"#).collect::<Result<Vec<_>, Odd>>()?;
+//! let found = members(br#"{"kind": "Pod", "spec": {"x": ["]"]}}"#).collect::<Result<Vec<_>, Unsupported>>()?;
 //! assert_eq!(found, [("kind", &br#""Pod""#[..]), ("spec", &br#"{"x": ["]"]}"#[..])]);
 //! assert_eq!(plain_string(found[0].1), Ok("Pod"));
-//! # Ok::<(), Odd>(())
+//! # Ok::<(), Unsupported>(())
 //! ```
 
 use std::iter::FusedIterator;
@@ -21,7 +21,7 @@ use State::{Before, Broken, Inside, Over};
 /// The text is not as it usually is, or not JSON at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an unusual JSON text")]
-pub struct Odd;
+pub struct Unsupported;
 
 /// The names and values of the members of a JSON object, in their order.
 pub fn members(json: &[u8]) -> Members<'_> {
@@ -34,9 +34,13 @@ pub fn elements(json: &[u8]) -> Elements<'_> {
 }
 
 /// The content of a JSON string without escapes.
-pub fn plain_string(json: &[u8]) -> Result<&str, Odd> {
-    let content = json.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).ok_or(Odd)?;
-    if quote_or_backslash(content, 0).is_ok() { Err(Odd) } else { str::from_utf8(content).map_err(|_| Odd) }
+pub fn plain_string(json: &[u8]) -> Result<&str, Unsupported> {
+    let content = json.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).ok_or(Unsupported)?;
+    if quote_or_backslash(content, 0).is_ok() {
+        Err(Unsupported)
+    } else {
+        str::from_utf8(content).map_err(|_| Unsupported)
+    }
 }
 
 /// See [`members`].
@@ -47,7 +51,7 @@ pub struct Members<'a>(Pieces<'a>);
 
 impl<'a> Members<'a> {
     /// The name of the next member. Its value is to be taken, or entered, before the next name.
-    pub fn next_name(&mut self) -> Option<Result<&'a str, Odd>> {
+    pub fn next_name(&mut self) -> Option<Result<&'a str, Unsupported>> {
         self.0.next_by(|pieces| {
             let name = pieces.name()?;
             pieces.skip_space();
@@ -63,7 +67,7 @@ impl<'a> Members<'a> {
     }
 
     /// The value of the member that was named last.
-    pub fn value(&mut self) -> Result<&'a [u8], Odd> {
+    pub fn value(&mut self) -> Result<&'a [u8], Unsupported> {
         self.0.value()
     }
 
@@ -78,18 +82,18 @@ impl<'a> Members<'a> {
     }
 
     /// Goes on behind the value that was entered.
-    pub fn leave(&mut self, end: End) {
+    pub fn leave(&mut self, end: ValueEnd) {
         self.0.at = end.0;
     }
 
     /// Where the text of the object ends, when all its members were seen.
-    pub fn end(&self) -> Result<End, Odd> {
+    pub fn end(&self) -> Result<ValueEnd, Unsupported> {
         self.0.end()
     }
 }
 
 impl<'a> Iterator for Members<'a> {
-    type Item = Result<(&'a str, &'a [u8]), Odd>;
+    type Item = Result<(&'a str, &'a [u8]), Unsupported>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let name = self.next_name()?;
@@ -109,13 +113,13 @@ pub struct Elements<'a>(Pieces<'a>);
 
 impl Elements<'_> {
     /// Where the text of the array ends, when all its elements were seen.
-    pub fn end(&self) -> Result<End, Odd> {
+    pub fn end(&self) -> Result<ValueEnd, Unsupported> {
         self.0.end()
     }
 }
 
 impl<'a> Iterator for Elements<'a> {
-    type Item = Result<&'a [u8], Odd>;
+    type Item = Result<&'a [u8], Unsupported>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.0.next_by(Pieces::value)
@@ -126,7 +130,7 @@ impl FusedIterator for Elements<'_> {}
 
 /// The end of a value that was entered, see [`Members::leave`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct End(usize);
+pub struct ValueEnd(usize);
 
 #[derive(Clone, Debug)]
 struct Pieces<'a> {
@@ -157,12 +161,12 @@ impl<'a> Pieces<'a> {
         Self { open, close, state: Before, is_inner: true, ..*self }
     }
 
-    fn end(&self) -> Result<End, Odd> {
-        if self.state == Over { Ok(End(self.at)) } else { Err(Odd) }
+    fn end(&self) -> Result<ValueEnd, Unsupported> {
+        if self.state == Over { Ok(ValueEnd(self.at)) } else { Err(Unsupported) }
     }
 
     /// One more piece, if there is one; nothing comes after something odd.
-    fn next_by<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Odd>) -> Option<Result<T, Odd>> {
+    fn next_by<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Unsupported>) -> Option<Result<T, Unsupported>> {
         if matches!(self.state, Over | Broken) {
             return None;
         }
@@ -170,13 +174,13 @@ impl<'a> Pieces<'a> {
         self.state = match piece {
             Ok(Some(_)) => Inside,
             Ok(None) => Over,
-            Err(Odd) => Broken,
+            Err(Unsupported) => Broken,
         };
         piece.transpose()
     }
 
     /// Goes to the next piece, and tells whether there is one. Behind the last one, there must be nothing else.
-    fn advance(&mut self) -> Result<bool, Odd> {
+    fn advance(&mut self) -> Result<bool, Unsupported> {
         self.skip_space();
         if self.state == Before {
             self.expect(self.open)?;
@@ -187,23 +191,23 @@ impl<'a> Pieces<'a> {
             return Ok(true);
         }
         if self.peek() != Some(self.close) {
-            return if self.state == Before { Ok(true) } else { Err(Odd) };
+            return if self.state == Before { Ok(true) } else { Err(Unsupported) };
         }
         self.at += 1;
         if self.is_inner {
             return Ok(false);
         }
         self.skip_space();
-        if self.at == self.json.len() { Ok(false) } else { Err(Odd) }
+        if self.at == self.json.len() { Ok(false) } else { Err(Unsupported) }
     }
 
     fn peek(&self) -> Option<u8> {
         self.json.get(self.at).copied()
     }
 
-    fn expect(&mut self, byte: u8) -> Result<(), Odd> {
+    fn expect(&mut self, byte: u8) -> Result<(), Unsupported> {
         if self.peek() != Some(byte) {
-            return Err(Odd);
+            return Err(Unsupported);
         }
         self.at += 1;
         Ok(())
@@ -215,18 +219,18 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    fn name(&mut self) -> Result<&'a str, Odd> {
+    fn name(&mut self) -> Result<&'a str, Unsupported> {
         self.expect(b'"')?;
         let end = quote_or_backslash(self.json, self.at)?;
-        let name = str::from_utf8(&self.json[self.at..end]).map_err(|_| Odd)?;
+        let name = str::from_utf8(&self.json[self.at..end]).map_err(|_| Unsupported)?;
         self.at = end;
         self.expect(b'"')?;
         Ok(name)
     }
 
-    fn value(&mut self) -> Result<&'a [u8], Odd> {
+    fn value(&mut self) -> Result<&'a [u8], Unsupported> {
         let start = self.at;
-        self.at = match self.peek().ok_or(Odd)? {
+        self.at = match self.peek().ok_or(Unsupported)? {
             b'"' => string_end(self.json, start)?,
             b'{' | b'[' => nested_end(self.json, start)?,
             _ => scalar_end(self.json, start)?,
@@ -236,12 +240,12 @@ impl<'a> Pieces<'a> {
 }
 
 /// The first quote or backslash from here on. Eight bytes are looked at in one go: most strings are short.
-fn quote_or_backslash(json: &[u8], mut at: usize) -> Result<usize, Odd> {
+fn quote_or_backslash(json: &[u8], mut at: usize) -> Result<usize, Unsupported> {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
     const QUOTES: u64 = u64::from_ne_bytes([b'"'; 8]);
     const BACKSLASHES: u64 = u64::from_ne_bytes([b'\\'; 8]);
     const HIGH_BITS: u64 = u64::from_ne_bytes([0x80; 8]);
-    let mut rest = json.get(at..).ok_or(Odd)?;
+    let mut rest = json.get(at..).ok_or(Unsupported)?;
     while let Some((eight, others)) = rest.split_first_chunk::<8>() {
         let word = u64::from_le_bytes(*eight);
         // The high bit of each byte that is equal; maybe also that of bytes behind it, which does not matter.
@@ -252,12 +256,12 @@ fn quote_or_backslash(json: &[u8], mut at: usize) -> Result<usize, Odd> {
         }
         (rest, at) = (others, at + 8);
     }
-    let found = rest.iter().position(|byte| matches!(byte, b'"' | b'\\')).ok_or(Odd)?;
+    let found = rest.iter().position(|byte| matches!(byte, b'"' | b'\\')).ok_or(Unsupported)?;
     Ok(at + found)
 }
 
 /// Behind the string that begins here.
-fn string_end(json: &[u8], start: usize) -> Result<usize, Odd> {
+fn string_end(json: &[u8], start: usize) -> Result<usize, Unsupported> {
     let mut at = start + 1;
     loop {
         at = quote_or_backslash(json, at)?;
@@ -269,7 +273,7 @@ fn string_end(json: &[u8], start: usize) -> Result<usize, Odd> {
 }
 
 /// Behind the object or array that begins here.
-fn nested_end(json: &[u8], start: usize) -> Result<usize, Odd> {
+fn nested_end(json: &[u8], start: usize) -> Result<usize, Unsupported> {
     let (mut at, mut depth) = (start, 0_usize);
     while let Some(byte) = json.get(at) {
         at += 1;
@@ -285,21 +289,21 @@ fn nested_end(json: &[u8], start: usize) -> Result<usize, Odd> {
             _ => {}
         }
     }
-    Err(Odd)
+    Err(Unsupported)
 }
 
 /// Behind the number or the word that begins here.
-fn scalar_end(json: &[u8], start: usize) -> Result<usize, Odd> {
+fn scalar_end(json: &[u8], start: usize) -> Result<usize, Unsupported> {
     let is_of_scalars = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.');
     let length = json[start..].iter().take_while(|byte| is_of_scalars(byte)).count();
-    if length == 0 { Err(Odd) } else { Ok(start + length) }
+    if length == 0 { Err(Unsupported) } else { Ok(start + length) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn cut(json: &str) -> Result<Vec<(&str, &str)>, Odd> {
+    fn cut(json: &str) -> Result<Vec<(&str, &str)>, Unsupported> {
         members(json.as_bytes())
             .map(|member| member.map(|(name, value)| (name, str::from_utf8(value).unwrap())))
             .collect()
@@ -326,11 +330,11 @@ mod tests {
 
     #[test]
     fn arrays_are_cut_into_elements() {
-        let cut = |json: &'static str| elements(json.as_bytes()).collect::<Result<Vec<_>, Odd>>();
+        let cut = |json: &'static str| elements(json.as_bytes()).collect::<Result<Vec<_>, Unsupported>>();
         assert_eq!(cut("[]"), Ok(vec![]));
         assert_eq!(cut("[ 1, [2, 3] ,\"]\" ]"), Ok(vec![&b"1"[..], b"[2, 3]", b"\"]\""]));
         for odd in ["", "{}", "[", "[1", "[1,]", "[1 2]", "[,]", "[1]]"] {
-            assert_eq!(cut(odd), Err(Odd), "{odd}");
+            assert_eq!(cut(odd), Err(Unsupported), "{odd}");
         }
     }
 
@@ -339,7 +343,7 @@ mod tests {
         assert_eq!(plain_string(br#""a b""#), Ok("a b"));
         assert_eq!(plain_string("\"é\"".as_bytes()), Ok("é"));
         for odd in [&br#""a\n""#[..], b"\"", b"a", b"\"\xff\"", br#""a"b""#, b""] {
-            assert_eq!(plain_string(odd), Err(Odd), "{odd:?}");
+            assert_eq!(plain_string(odd), Err(Unsupported), "{odd:?}");
         }
     }
 
@@ -349,7 +353,7 @@ mod tests {
         assert_eq!(outer.next_name(), Some(Ok("a")));
         let mut inner = outer.enter_members();
         assert_eq!(inner.next_name(), Some(Ok("b")));
-        assert_eq!(inner.end(), Err(Odd), "there is more of it");
+        assert_eq!(inner.end(), Err(Unsupported), "there is more of it");
         let mut elements = inner.enter_elements();
         assert_eq!(elements.by_ref().collect::<Result<Vec<_>, _>>(), Ok(vec![&b"1"[..], b"2"]));
         inner.leave(elements.end().unwrap());
@@ -360,8 +364,8 @@ mod tests {
         let mut broken = members(br#"{"a":{"b":1,,},"c":2}"#);
         broken.next_name();
         let mut inner = broken.enter_members();
-        assert_eq!(inner.by_ref().last(), Some(Err(Odd)));
-        assert_eq!(inner.end(), Err(Odd));
+        assert_eq!(inner.by_ref().last(), Some(Err(Unsupported)));
+        assert_eq!(inner.end(), Err(Unsupported));
     }
 
     #[test]
@@ -386,7 +390,7 @@ mod tests {
             r#"{,}"#,
         ] {
             let mut pieces = members(odd.as_bytes());
-            assert_eq!(pieces.by_ref().last(), Some(Err(Odd)), "{odd}");
+            assert_eq!(pieces.by_ref().last(), Some(Err(Unsupported)), "{odd}");
             assert_eq!(pieces.next(), None, "{odd}");
         }
     }

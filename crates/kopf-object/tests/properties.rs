@@ -1,9 +1,9 @@
 //! Properties that hold for any data, checked on random ones.
 
-use kopf_object::text::{Odd, elements, members};
+use kopf_object::text::{Unsupported, elements, members};
 use kopf_object::{
-    Body, FieldPath, ObjectIdentity, apply_json_patch, combine, diff, diff_left, glimpse, inconsistencies, json_patch,
-    keys, merge, python_equal, python_json,
+    Body, FieldPath, ObjectIdentity, apply_json_patch, combine, diff, diff_left, inconsistencies, json_patch, keys,
+    merge, parse_partial, python_equal, python_json,
 };
 use proptest::prelude::*;
 use serde_json::{Map, Number, Value, json};
@@ -70,20 +70,20 @@ proptest! {
     fn texts_are_cut_as_parsers_cut_them(value in json(), pretty in any::<bool>()) {
         let text = if pretty { format!("{value:#}") } else { value.to_string() };
         if let Value::Object(map) = &value {
-            let cut: Result<Vec<_>, Odd> = members(text.as_bytes()).collect();
+            let cut: Result<Vec<_>, Unsupported> = members(text.as_bytes()).collect();
             match cut {
                 Ok(cut) => {
                     let parsed = cut.into_iter().map(|(name, value)| (name, serde_json::from_slice(value).unwrap()));
                     let expected = map.iter().map(|(name, value)| (name.as_str(), value.clone()));
                     prop_assert_eq!(parsed.collect::<Vec<(_, Value)>>(), expected.collect::<Vec<_>>());
                 }
-                Err(Odd) => prop_assert!(map.keys().any(|key| serde_json::to_string(key).unwrap().contains('\\'))),
+                Err(Unsupported) => prop_assert!(map.keys().any(|key| serde_json::to_string(key).unwrap().contains('\\'))),
             }
         } else {
-            prop_assert_eq!(members(text.as_bytes()).last(), Some(Err(Odd)));
+            prop_assert_eq!(members(text.as_bytes()).last(), Some(Err(Unsupported)));
         }
         if let Value::Array(list) = &value {
-            let cut: Result<Vec<_>, Odd> = elements(text.as_bytes()).collect();
+            let cut: Result<Vec<_>, Unsupported> = elements(text.as_bytes()).collect();
             let parsed = cut.unwrap().into_iter().map(|value| serde_json::from_slice(value).unwrap());
             prop_assert_eq!(&parsed.collect::<Vec<Value>>(), list);
         }
@@ -107,7 +107,7 @@ proptest! {
 
     #[test]
     fn glimpses_show_all_inconsistencies(patch in object(), body in json()) {
-        let seen = glimpse(body.to_string().as_bytes(), &patch).unwrap();
+        let seen = parse_partial(body.to_string().as_bytes(), &patch).unwrap();
         prop_assert_eq!(inconsistencies(&patch, &seen), inconsistencies(&patch, &body));
     }
 
@@ -222,7 +222,7 @@ proptest! {
         let value = serde_json::json!({"metadata": {"managedFields": managed, "name": "n"}, "spec": rest});
         let body = Body::parse(value.to_string().into_bytes()).unwrap();
         prop_assert_eq!(body.value(), &value);
-        prop_assert_eq!(body.lean(), &serde_json::json!({"metadata": {"name": "n"}, "spec": rest}));
+        prop_assert_eq!(body.without_managed_fields(), &serde_json::json!({"metadata": {"name": "n"}, "spec": rest}));
         for field in ["metadata", "metadata.managedFields", "metadata.name", "spec"] {
             let field = FieldPath::parse(field);
             prop_assert_eq!(body.get(&field), field.resolve(&value));

@@ -117,7 +117,7 @@ fn finalizers_are_the_same() {
 fn check_finalizer(
     body: &Value,
     expected: &Value,
-    steps: fn(&Value, &str) -> Option<Vec<kopf_object::Operation>>,
+    steps: fn(&Value, &str) -> Option<Vec<kopf_object::PatchOperation>>,
     change: fn(&mut Value, &str),
 ) {
     let mut changed = body.clone();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kopf_object::{Body, Diff, Operation, diff};
+use kopf_object::{Body, Diff, PatchOperation, diff};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,10 @@ pub use configuration::{WebhookPlan, webhook_url, webhooks};
 
 use crate::handler::deduplicated;
 use crate::text::python_repr;
-use crate::{Answers, CallError, FilterDepth, FilterQuestion, Handler, HandlerKind, Resource, Subject, select};
+use crate::{
+    CallError, FilterAnswers, FilterDepth, FilterQuestion, FilterSubject, Handler, HandlerType, Resource,
+    select_handlers,
+};
 
 /// What only the handlers of webhooks have.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -181,7 +184,7 @@ impl AdmissionReview {
     pub fn candidates(&self, handlers: &[Arc<Handler>], webhook: Option<&str>) -> Vec<Arc<Handler>> {
         handlers
             .iter()
-            .filter(|handler| handler.kind == HandlerKind::Webhook)
+            .filter(|handler| handler.handler_type == HandlerType::Webhook)
             .filter(|handler| webhook.is_none_or(|id| *handler.id == *id))
             .filter(|handler| handler.webhook.as_ref().is_some_and(|options| self.concerns(options)))
             .cloned()
@@ -209,14 +212,14 @@ impl AdmissionReview {
     pub fn matching(
         &self,
         candidates: &[Arc<Handler>],
-        answers: &Answers,
+        answers: &FilterAnswers,
     ) -> Result<Vec<Arc<Handler>>, Vec<FilterQuestion>> {
-        let subject = Subject { body: &self.body, change: None };
-        select(&deduplicated(candidates.to_vec()), subject, FilterDepth::Full, answers)
+        let subject = FilterSubject { body: &self.body, change: None };
+        select_handlers(&deduplicated(candidates.to_vec()), subject, FilterDepth::Full, answers)
     }
 
     /// What the cluster is told.
-    pub fn answer(&self, refusals: &[Refused], warnings: &[String], patch: &[Operation]) -> Value {
+    pub fn answer(&self, refusals: &[Denial], warnings: &[String], patch: &[PatchOperation]) -> Value {
         let mut response = json!({"uid": self.uid, "allowed": refusals.is_empty()});
         if !warnings.is_empty() {
             response["warnings"] = json!(warnings);
@@ -235,7 +238,7 @@ impl AdmissionReview {
 
 /// Why one handler does not let a change pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct Denial {
     rank: u8,
     message: String,
     code: u16,
@@ -244,10 +247,10 @@ pub struct Refused {
 /// The code of a refusal without one.
 const DEFAULT_CODE: u16 = 500;
 
-impl From<&CallError> for Refused {
+impl From<&CallError> for Denial {
     fn from(error: &CallError) -> Self {
         let (rank, message, code) = match error {
-            CallError::Refused { display, code, .. } => (0, display.clone(), code.unwrap_or(DEFAULT_CODE)),
+            CallError::Denied { display, code, .. } => (0, display.clone(), code.unwrap_or(DEFAULT_CODE)),
             CallError::Permanent { display, .. } => (1, display.clone(), DEFAULT_CODE),
             CallError::Exhausted { message } => (1, message.clone(), DEFAULT_CODE),
             CallError::Temporary { display, .. } => (2, display.clone(), DEFAULT_CODE),

@@ -1,19 +1,19 @@
 //! Daemons and timers: what is declared of them, which of them must run, how they run, how they are stopped.
 //!
 //! The cycle of an object decides which runs begin and end ([`BackgroundPlan`]). Each run is a machine of its own
-//! ([`Run`]): when it is due, what came of a call, how far its stopping is. The engine keeps the time and calls.
+//! ([`BackgroundTask`]): when it is due, what came of a call, how far its stopping is. The engine keeps the time and calls.
 
 mod plan;
-mod run;
+mod task;
 mod stopping;
 
 use serde::Deserialize;
 
 use crate::Seconds;
 
-pub use plan::{BackgroundPlan, BackgroundView, RunPhase};
-pub use run::{Due, Ending, Moment, Run, RunSettings};
+pub use plan::{BackgroundPlan, BackgroundView, TaskPhase};
 pub use stopping::StopStep;
+pub use task::{BackgroundTask, Moment, TaskEnding, TaskSettings, TaskStep};
 
 /// What only daemons and timers have in their declarations.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -1,10 +1,67 @@
-//! What an event means for the handlers of changes.
-//!
-//! The essence that was handled last is compared with the essence of now; deletion goes before all.
+//! The cause: what an event means for the handlers, and what they get to see of it.
 
+use std::sync::Arc;
+
+use kopf_object::{Body, Diff, diff};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::EventType;
+use crate::{FilterSubject, Handler};
+
+/// One moment of one object, as the handlers get to see it.
+#[derive(Clone, Debug)]
+pub struct Cause {
+    pub body: Body,
+    /// The event that has brought the body; None if it came as the answer to a patch, or was waited with.
+    pub event: Option<EventType>,
+    pub reason: Reason,
+    /// The object was there when the operator started, and was not handled in full since.
+    pub initial: bool,
+    /// The essence as it was handled last.
+    pub old: Option<Value>,
+    /// The essence of now.
+    pub new: Option<Value>,
+    pub diff: Diff,
+    pub deletion_ongoing: bool,
+}
+
+impl Cause {
+    /// What the filters of events look at.
+    pub fn as_event(&self) -> FilterSubject<'_> {
+        FilterSubject { body: &self.body, change: None }
+    }
+
+    /// What the filters of changes look at.
+    pub fn as_change(&self) -> FilterSubject<'_> {
+        FilterSubject { body: &self.body, change: Some((self.old.as_ref(), self.new.as_ref())) }
+    }
+
+    /// The handlers that are declared for the reason, before any filters.
+    pub(crate) fn declared_for(&self, handlers: &[Arc<Handler>]) -> Vec<Arc<Handler>> {
+        handlers
+            .iter()
+            .filter(|handler| handler.reason.is_none_or(|reason| reason == self.reason))
+            .filter(|handler| !handler.initial || (self.initial && (!self.deletion_ongoing || handler.deleted)))
+            .cloned()
+            .collect()
+    }
+
+    /// Old, new and diff as one handler gets them: those of its field if it has one.
+    pub fn change_for(&self, handler: &Handler) -> (Option<Value>, Option<Value>, Diff) {
+        match &handler.field {
+            None => (self.old.clone(), self.new.clone(), self.diff.clone()),
+            Some(field) => {
+                let resolve =
+                    |essence: &Option<Value>| essence.as_ref().and_then(|value| field.resolve(value)).cloned();
+                (resolve(&self.old), resolve(&self.new), self.diff.reduce(field))
+            }
+        }
+    }
+
+    pub(crate) fn difference(old: Option<&Value>, new: Option<&Value>) -> Diff {
+        diff(old, new)
+    }
+}
 
 /// Why the change handlers of an object are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
@@ -69,76 +126,24 @@ pub(crate) fn purpose_title(purpose: &str) -> String {
     }
 }
 
-/// A reason, and whether the resuming handlers are mixed in.
+/// How a body has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cause {
-    pub reason: Reason,
-    /// The object was there when the operator started, and was not handled in full since.
-    pub initial: bool,
+pub enum EventType {
+    /// By the first listing.
+    Listed,
+    Added,
+    Modified,
+    Deleted,
 }
 
-/// The facts from which the cause follows.
-#[derive(Clone, Copy, Debug)]
-pub struct Facts {
-    pub event: Option<EventType>,
-    /// `metadata.deletionTimestamp` is there.
-    pub deletion_ongoing: bool,
-    /// Our finalizer is there.
-    pub deletion_blocked: bool,
-    /// There is a record of what was handled last.
-    pub handled_before: bool,
-    /// The record differs from the essence of now.
-    pub changed: bool,
-    /// Noticed by the first listing, and not handled in full since.
-    pub initial: bool,
-}
-
-/// Tells why the change handlers of an object are to be looked at.
-pub fn detect(facts: Facts) -> Cause {
-    let Facts { event, deletion_ongoing, deletion_blocked, handled_before, changed, initial } = facts;
-    let reason = if event == Some(EventType::Deleted) {
-        Reason::Gone
-    } else if deletion_ongoing && !deletion_blocked {
-        Reason::Free
-    } else if deletion_ongoing {
-        Reason::Delete
-    } else if !handled_before {
-        // A creation is never mixed with resuming, even if it was noticed at the start.
-        return Cause { reason: Reason::Create, initial: false };
-    } else if changed {
-        Reason::Update
-    } else if initial {
-        Reason::Resume
-    } else {
-        Reason::Noop
-    };
-    Cause { reason, initial }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn causes() {
-        use EventType::{Deleted, Modified};
-        // event, deletion ongoing, blocked, handled before, changed, initial -> reason, initial
-        let table = [
-            (Some(Deleted), true, true, true, true, false, Reason::Gone, false),
-            (Some(Deleted), false, false, false, true, false, Reason::Gone, false),
-            (Some(Modified), true, false, true, true, false, Reason::Free, false),
-            (Some(Modified), true, true, false, true, false, Reason::Delete, false),
-            (None, true, true, true, false, true, Reason::Delete, true),
-            (None, false, false, false, true, true, Reason::Create, false),
-            (Some(Modified), false, true, false, true, false, Reason::Create, false),
-            (Some(Modified), false, true, true, true, false, Reason::Update, false),
-            (None, false, true, true, true, true, Reason::Update, true),
-            (None, false, true, true, false, true, Reason::Resume, true),
-            (Some(Modified), false, true, true, false, false, Reason::Noop, false),
-        ];
-        for (event, deletion_ongoing, deletion_blocked, handled_before, changed, initial, reason, mixed) in table {
-            let facts = Facts { event, deletion_ongoing, deletion_blocked, handled_before, changed, initial };
-            assert_eq!(detect(facts), Cause { reason, initial: mixed }, "{facts:?}");
+impl EventType {
+    /// As the handlers get to see it.
+    pub const fn as_str(self) -> Option<&'static str> {
+        match self {
+            Self::Listed => None,
+            Self::Added => Some("ADDED"),
+            Self::Modified => Some("MODIFIED"),
+            Self::Deleted => Some("DELETED"),
         }
     }
 }

@@ -39,7 +39,7 @@ pub enum ConversionFailure {
 
 impl ConversionReview {
     /// Whether it is about a conversion at all.
-    pub fn is_meant(review: &Value) -> bool {
+    pub fn is_conversion(review: &Value) -> bool {
         review.get("kind").and_then(Value::as_str) == Some("ConversionReview")
     }
 
@@ -70,7 +70,7 @@ impl ConversionReview {
     }
 
     /// The group, the kind, and the versions to go from and to, for one of the objects.
-    pub fn route<'a>(&'a self, object: &'a Value) -> Result<Route<'a>, ConversionFailure> {
+    pub fn route<'a>(&'a self, object: &'a Value) -> Result<ConversionRoute<'a>, ConversionFailure> {
         let actual = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         let ((group, from), (desired_group, to)) = (split(actual), split(&self.desired));
         if group != desired_group || from.is_empty() {
@@ -78,13 +78,13 @@ impl ConversionReview {
             return Err(ConversionFailure::OtherGroup { actual, desired });
         }
         let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
-        Ok(Route { group, kind, from, to })
+        Ok(ConversionRoute { group, kind, from, to })
     }
 }
 
 /// From where to where one object goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route<'a> {
+pub struct ConversionRoute<'a> {
     pub group: &'a str,
     pub kind: &'a str,
     pub from: &'a str,
@@ -133,7 +133,7 @@ pub fn conversion_path(handlers: &[Arc<Handler>], from: &str, to: &str) -> Optio
 /// Two handlers for the same step: only one of them would ever be called, and nobody knows which one was meant.
 ///
 /// Selectors that differ in their words, but not in what they select, are not found out here; nor are functions.
-pub fn conversion_twice(handlers: &[Arc<Handler>]) -> Option<(Arc<Handler>, Arc<Handler>)> {
+pub fn find_duplicate_conversion(handlers: &[Arc<Handler>]) -> Option<(Arc<Handler>, Arc<Handler>)> {
     let step = |handler: &Arc<Handler>| {
         let options = handler.webhook.as_ref().filter(|options| options.webhook_type == WebhookType::Converting)?;
         let selector = handler.selector.clone().filter(|selector| !selector.callback)?;
@@ -146,10 +146,10 @@ pub fn conversion_twice(handlers: &[Arc<Handler>]) -> Option<(Arc<Handler>, Arc<
     })
 }
 
-/// One step is done: the object that it came to, with what only the cluster may decide restored.
+/// One step is done: the object that it came to, with what only the cluster may decide restore_metadata.
 ///
 /// Conversions may change labels and annotations, but no other metadata.
-pub fn restored(source: &Value, converted: Map<String, Value>, api_version: &str) -> Value {
+pub fn restore_metadata(source: &Value, converted: Map<String, Value>, api_version: &str) -> Value {
     let mut object = converted;
     let changed = object.remove("metadata");
     let mut metadata = source.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
@@ -169,7 +169,7 @@ pub fn restored(source: &Value, converted: Map<String, Value>, api_version: &str
 }
 
 /// The patch of a CRD: by a webhook at the address, or without any conversion.
-pub fn conversion_settings(client_config: Option<&Value>, name: &str) -> Value {
+pub fn conversion_patch(client_config: Option<&Value>, name: &str) -> Value {
     let conversion = match client_config {
         Some(config) => json!({
             "strategy": "Webhook",
@@ -186,12 +186,12 @@ pub fn conversion_settings(client_config: Option<&Value>, name: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HandlerKind, WebhookOptions};
+    use crate::{HandlerType, WebhookOptions};
     use proptest::prelude::*;
 
     fn steps(pairs: &[(&str, &str)]) -> Vec<Arc<Handler>> {
         let step = |(index, (from, to)): (usize, &(&str, &str))| {
-            let mut handler = Handler::new(index, &format!("{from}-{to}"), HandlerKind::Webhook);
+            let mut handler = Handler::new(index, &format!("{from}-{to}"), HandlerType::Webhook);
             handler.selector = Some(Default::default());
             let mut options = WebhookOptions::new(WebhookType::Converting);
             options.from = Some((*from).to_owned());
@@ -225,13 +225,14 @@ mod tests {
 
     #[test]
     fn steps_that_are_declared_twice() {
-        let twice = |pairs: &[(&str, &str)]| conversion_twice(&steps(pairs)).map(|(one, two)| (one.index, two.index));
+        let twice =
+            |pairs: &[(&str, &str)]| find_duplicate_conversion(&steps(pairs)).map(|(one, two)| (one.index, two.index));
         assert_eq!(twice(&[("v1", "v2"), ("v2", "v1")]), None);
         assert_eq!(twice(&[("v1", "v2"), ("v2", "v1"), ("v1", "v2")]), Some((0, 2)));
         let mut others = steps(&[("v1", "v2"), ("v1", "v2")]);
         let selector = crate::Selector { any_name: Some("others".to_owned()), ..crate::Selector::default() };
         others[1] = Arc::new(Handler { selector: Some(selector), ..(*others[1]).clone() });
-        assert_eq!(conversion_twice(&others).map(|_| ()), None, "of another kind");
+        assert_eq!(find_duplicate_conversion(&others).map(|_| ()), None, "of another kind");
     }
 
     #[test]
@@ -247,7 +248,7 @@ mod tests {
             "spec": {"new": 1},
         });
         assert_eq!(
-            restored(&source, converted.as_object().unwrap().clone(), "kopf.dev/v2"),
+            restore_metadata(&source, converted.as_object().unwrap().clone(), "kopf.dev/v2"),
             json!({
                 "apiVersion": "kopf.dev/v2", "kind": "KopfExample",
                 "metadata": {"name": "x", "uid": "u", "labels": {"e": "f"}},
@@ -255,7 +256,7 @@ mod tests {
             })
         );
         let without = json!({"spec": {}}).as_object().unwrap().clone();
-        assert_eq!(restored(&source, without, "kopf.dev/v2")["metadata"], source["metadata"]);
+        assert_eq!(restore_metadata(&source, without, "kopf.dev/v2")["metadata"], source["metadata"]);
     }
 
     #[test]
@@ -265,9 +266,9 @@ mod tests {
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
             "request": {"uid": "u", "desiredAPIVersion": "kopf.dev/v2", "objects": [object]},
         });
-        assert!(ConversionReview::is_meant(&review));
+        assert!(ConversionReview::is_conversion(&review));
         let review = ConversionReview::parse(&review).unwrap();
-        let route = Route { group: "kopf.dev", kind: "KopfExample", from: "v1", to: "v2" };
+        let route = ConversionRoute { group: "kopf.dev", kind: "KopfExample", from: "v1", to: "v2" };
         assert_eq!(review.route(&review.objects[0]), Ok(route));
         assert!(review.route(&json!({"apiVersion": "other/v1"})).is_err());
         assert!(review.route(&json!({})).is_err());
@@ -289,16 +290,13 @@ mod tests {
     fn crds() {
         let config = json!({"url": "https://x:1", "caBundle": "Q"});
         assert_eq!(
-            conversion_settings(Some(&config), "kopfexamples.kopf.dev")["spec"]["conversion"]["webhook"],
+            conversion_patch(Some(&config), "kopfexamples.kopf.dev")["spec"]["conversion"]["webhook"],
             json!({
                 "clientConfig": {"url": "https://x:1/convert/kopfexamples.kopf.dev", "caBundle": "Q"},
                 "conversionReviewVersions": ["v1"],
             })
         );
-        assert_eq!(
-            conversion_settings(None, "x"),
-            json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}})
-        );
+        assert_eq!(conversion_patch(None, "x"), json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}}));
     }
 
     proptest! {

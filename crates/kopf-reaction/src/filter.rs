@@ -15,7 +15,7 @@ use crate::handler::deduplicated;
 
 /// What is expected of one value.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(from = "FilterForm")]
+#[serde(from = "FilterJson")]
 pub enum Filter {
     Present,
     Absent,
@@ -26,27 +26,27 @@ pub enum Filter {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum FilterForm {
+enum FilterJson {
     Present(#[allow(dead_code)] bool),
     Absent(#[allow(dead_code)] bool),
     Equals(Value),
     Callback(#[allow(dead_code)] bool),
 }
 
-impl From<FilterForm> for Filter {
-    fn from(form: FilterForm) -> Self {
+impl From<FilterJson> for Filter {
+    fn from(form: FilterJson) -> Self {
         match form {
-            FilterForm::Present(_) => Self::Present,
-            FilterForm::Absent(_) => Self::Absent,
-            FilterForm::Equals(value) => Self::Equals(value),
-            FilterForm::Callback(_) => Self::Callback,
+            FilterJson::Present(_) => Self::Present,
+            FilterJson::Absent(_) => Self::Absent,
+            FilterJson::Equals(value) => Self::Equals(value),
+            FilterJson::Callback(_) => Self::Callback,
         }
     }
 }
 
 /// What the filters look at.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct FilterSubject<'a> {
     pub body: &'a Body,
     /// The essences before and after, where changes are handled; None for events.
     pub change: Option<(Option<&'a Value>, Option<&'a Value>)>,
@@ -87,11 +87,11 @@ pub struct FilterQuestion {
 
 /// The answers of the front within one cycle.
 #[derive(Clone, Debug, Default)]
-pub struct Answers {
+pub struct FilterAnswers {
     known: HashMap<(usize, FilterSlot), bool>,
 }
 
-impl Answers {
+impl FilterAnswers {
     pub fn insert(&mut self, question: &FilterQuestion, answer: bool) {
         self.known.insert((question.handler, question.slot.clone()), answer);
     }
@@ -103,77 +103,82 @@ impl Answers {
 }
 
 /// Either decided, or to be asked first.
-enum Verdict {
+enum FilterMatch {
     Yes,
     No,
-    Ask(FilterQuestion),
+    Effect(FilterQuestion),
 }
 
 /// The handlers that match, without repetitions; or the questions to be answered first.
-pub fn select(
+pub fn select_handlers(
     candidates: &[Arc<Handler>],
-    subject: Subject<'_>,
+    subject: FilterSubject<'_>,
     depth: FilterDepth,
-    answers: &Answers,
+    answers: &FilterAnswers,
 ) -> Result<Vec<Arc<Handler>>, Vec<FilterQuestion>> {
     let mut matching = Vec::new();
     let mut questions = Vec::new();
     for handler in candidates {
-        match judge(handler, subject, depth, answers) {
-            Verdict::Yes => matching.push(Arc::clone(handler)),
-            Verdict::No => {}
-            Verdict::Ask(question) => questions.push(question),
+        match match_filters(handler, subject, depth, answers) {
+            FilterMatch::Yes => matching.push(Arc::clone(handler)),
+            FilterMatch::No => {}
+            FilterMatch::Effect(question) => questions.push(question),
         }
     }
     if questions.is_empty() { Ok(deduplicated(matching)) } else { Err(questions) }
 }
 
-fn judge(handler: &Handler, subject: Subject<'_>, depth: FilterDepth, answers: &Answers) -> Verdict {
-    let criteria: [&dyn Fn() -> Verdict; 5] = [
+fn match_filters(
+    handler: &Handler,
+    subject: FilterSubject<'_>,
+    depth: FilterDepth,
+    answers: &FilterAnswers,
+) -> FilterMatch {
+    let criteria: [&dyn Fn() -> FilterMatch; 5] = [
         &|| metadata(handler, subject, answers, handler.labels.as_ref(), "labels", FilterSlot::Label),
         &|| metadata(handler, subject, answers, handler.annotations.as_ref(), "annotations", FilterSlot::Annotation),
         &|| field_value(handler, subject, answers),
-        &|| if depth == FilterDepth::Full { field_change(handler, subject, answers) } else { Verdict::Yes },
-        &|| if handler.when { callback(handler, FilterSlot::When, None, answers) } else { Verdict::Yes },
+        &|| if depth == FilterDepth::Full { field_change(handler, subject, answers) } else { FilterMatch::Yes },
+        &|| if handler.when { callback(handler, FilterSlot::When, None, answers) } else { FilterMatch::Yes },
     ];
     for criterion in criteria {
         match criterion() {
-            Verdict::Yes => {}
-            verdict => return verdict,
+            FilterMatch::Yes => {}
+            other => return other,
         }
     }
-    Verdict::Yes
+    FilterMatch::Yes
 }
 
 fn metadata(
     handler: &Handler,
-    subject: Subject<'_>,
-    answers: &Answers,
+    subject: FilterSubject<'_>,
+    answers: &FilterAnswers,
     filters: Option<&std::collections::BTreeMap<String, Filter>>,
     stanza: &str,
     slot: fn(String) -> FilterSlot,
-) -> Verdict {
-    let Some(filters) = filters else { return Verdict::Yes };
+) -> FilterMatch {
+    let Some(filters) = filters else { return FilterMatch::Yes };
     let content = subject.body.metadata().get(stanza);
     let mut question = None;
     for (key, filter) in filters {
         let value = content.and_then(|content| content.get(key));
         match plain(filter, value) {
             Some(true) => {}
-            Some(false) => return Verdict::No,
+            Some(false) => return FilterMatch::No,
             None => match callback(handler, slot(key.clone()), value, answers) {
-                Verdict::Yes => {}
-                Verdict::No => return Verdict::No,
-                Verdict::Ask(asked) => question = question.or(Some(asked)),
+                FilterMatch::Yes => {}
+                FilterMatch::No => return FilterMatch::No,
+                FilterMatch::Effect(asked) => question = question.or(Some(asked)),
             },
         }
     }
-    question.map_or(Verdict::Yes, Verdict::Ask)
+    question.map_or(FilterMatch::Yes, FilterMatch::Effect)
 }
 
 /// The value of the field, either of now or of before, is as expected; or at least there.
-fn field_value(handler: &Handler, subject: Subject<'_>, answers: &Answers) -> Verdict {
-    let Some(field) = &handler.field else { return Verdict::Yes };
+fn field_value(handler: &Handler, subject: FilterSubject<'_>, answers: &FilterAnswers) -> FilterMatch {
+    let Some(field) = &handler.field else { return FilterMatch::Yes };
     let candidates: Vec<(bool, Option<&Value>)> = match subject.change {
         Some((old, new)) => vec![(false, resolve(field, new)), (true, resolve(field, old))],
         None => vec![(false, subject.body.get(field))],
@@ -181,19 +186,19 @@ fn field_value(handler: &Handler, subject: Subject<'_>, answers: &Answers) -> Ve
     let expected = handler.value.as_ref().unwrap_or(&Filter::Present);
     for (before, value) in candidates {
         match plain(expected, value) {
-            Some(true) => return Verdict::Yes,
+            Some(true) => return FilterMatch::Yes,
             Some(false) => {}
             None => match callback(handler, FilterSlot::Value { before }, value, answers) {
-                Verdict::No => {}
-                verdict => return verdict,
+                FilterMatch::No => {}
+                other => return other,
             },
         }
     }
-    Verdict::No
+    FilterMatch::No
 }
 
-fn field_change(handler: &Handler, subject: Subject<'_>, answers: &Answers) -> Verdict {
-    let (Some(field), Some((old, new))) = (&handler.field, subject.change) else { return Verdict::Yes };
+fn field_change(handler: &Handler, subject: FilterSubject<'_>, answers: &FilterAnswers) -> FilterMatch {
+    let (Some(field), Some((old, new))) = (&handler.field, subject.change) else { return FilterMatch::Yes };
     let (old, new) = (resolve(field, old), resolve(field, new));
     let same = match (old, new) {
         (Some(old), Some(new)) => python_equal(old, new),
@@ -201,21 +206,21 @@ fn field_change(handler: &Handler, subject: Subject<'_>, answers: &Answers) -> V
         _ => false,
     };
     if handler.field_needs_change && same {
-        return Verdict::No;
+        return FilterMatch::No;
     }
     for (filter, value, slot) in [(&handler.old, old, FilterSlot::Old), (&handler.new, new, FilterSlot::New)] {
         let Some(filter) = filter else { continue };
-        let verdict = match plain(filter, value) {
-            Some(true) => Verdict::Yes,
-            Some(false) => Verdict::No,
+        let other = match plain(filter, value) {
+            Some(true) => FilterMatch::Yes,
+            Some(false) => FilterMatch::No,
             None => callback(handler, slot, value, answers),
         };
-        match verdict {
-            Verdict::Yes => {}
-            verdict => return verdict,
+        match other {
+            FilterMatch::Yes => {}
+            other => return other,
         }
     }
-    Verdict::Yes
+    FilterMatch::Yes
 }
 
 /// None if only a callback can tell.
@@ -228,11 +233,11 @@ fn plain(filter: &Filter, value: Option<&Value>) -> Option<bool> {
     }
 }
 
-fn callback(handler: &Handler, slot: FilterSlot, value: Option<&Value>, answers: &Answers) -> Verdict {
+fn callback(handler: &Handler, slot: FilterSlot, value: Option<&Value>, answers: &FilterAnswers) -> FilterMatch {
     match answers.known.get(&(handler.index, slot.clone())) {
-        Some(true) => Verdict::Yes,
-        Some(false) => Verdict::No,
-        None => Verdict::Ask(FilterQuestion { handler: handler.index, slot, value: value.cloned() }),
+        Some(true) => FilterMatch::Yes,
+        Some(false) => FilterMatch::No,
+        None => FilterMatch::Effect(FilterQuestion { handler: handler.index, slot, value: value.cloned() }),
     }
 }
 
@@ -243,7 +248,7 @@ fn resolve<'a>(field: &FieldPath, value: Option<&'a Value>) -> Option<&'a Value>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::HandlerKind;
+    use crate::HandlerType;
     use serde_json::json;
 
     fn handler(declaration: Value) -> Arc<Handler> {
@@ -257,7 +262,9 @@ mod tests {
         let change =
             change.as_ref().map(|(old, new)| ((!old.is_null()).then_some(old), (!new.is_null()).then_some(new)));
         let body = Body::from_value(body.clone());
-        let selected = select(&[handler], Subject { body: &body, change }, depth, &Answers::default()).unwrap();
+        let selected =
+            select_handlers(&[handler], FilterSubject { body: &body, change }, depth, &FilterAnswers::default())
+                .unwrap();
         assert_eq!(!selected.is_empty(), expected, "{declaration} on {body:?} {change:?} {depth:?}");
     }
 
@@ -319,17 +326,17 @@ mod tests {
     #[test]
     fn callbacks_are_asked_last_and_once() {
         let body = Body::from_value(json!({"metadata": {"labels": {"a": "x"}}, "spec": {"size": 2}}));
-        let subject = Subject { body: &body, change: None };
+        let subject = FilterSubject { body: &body, change: None };
         let refused = handler(json!({"labels": {"a": {"absent": true}}, "when": true}));
-        assert!(select(&[refused], subject, FilterDepth::Full, &Answers::default()).unwrap().is_empty());
+        assert!(select_handlers(&[refused], subject, FilterDepth::Full, &FilterAnswers::default()).unwrap().is_empty());
 
         let asking = handler(
             json!({"labels": {"a": {"callback": true}}, "field": ["spec", "size"], "value": {"callback": true}, "when": true}),
         );
-        let mut answers = Answers::default();
+        let mut answers = FilterAnswers::default();
         let mut asked = Vec::new();
         loop {
-            match select(&[Arc::clone(&asking)], subject, FilterDepth::Full, &answers) {
+            match select_handlers(&[Arc::clone(&asking)], subject, FilterDepth::Full, &answers) {
                 Ok(selected) => {
                     assert_eq!(selected.len(), 1);
                     break;
@@ -354,11 +361,16 @@ mod tests {
 
     #[test]
     fn the_same_function_and_id_counts_once() {
-        let mut twin = Handler::new(1, "fn", HandlerKind::Changing);
+        let mut twin = Handler::new(1, "fn", HandlerType::Change);
         twin.function = 0;
-        let handlers = [Arc::new(Handler::new(0, "fn", HandlerKind::Changing)), Arc::new(twin)];
+        let handlers = [Arc::new(Handler::new(0, "fn", HandlerType::Change)), Arc::new(twin)];
         let body = Body::from_value(json!({}));
-        let selected = select(&handlers, Subject { body: &body, change: None }, FilterDepth::Full, &Answers::default());
+        let selected = select_handlers(
+            &handlers,
+            FilterSubject { body: &body, change: None },
+            FilterDepth::Full,
+            &FilterAnswers::default(),
+        );
         assert_eq!(selected.unwrap().len(), 1);
     }
 }

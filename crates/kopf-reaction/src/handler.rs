@@ -21,7 +21,9 @@ pub struct Handler {
     /// The identity of the function: the same function with the same id runs once per cycle.
     #[serde(rename = "fn", default)]
     pub function: u64,
-    pub kind: HandlerKind,
+    /// What it reacts to.
+    #[serde(rename = "kind")]
+    pub handler_type: HandlerType,
     /// Which activity it serves; None for resource handlers.
     #[serde(default)]
     pub activity: Option<Activity>,
@@ -63,10 +65,10 @@ pub struct Handler {
     pub when: bool,
     #[serde(default)]
     pub errors: Option<ErrorsMode>,
-    /// How long it may take, over all its tries.
+    /// How long it may take, over all its attempts.
     #[serde(default)]
     pub timeout: Option<Seconds>,
-    /// How many tries it has.
+    /// How many attempts it has.
     #[serde(default)]
     pub retries: Option<u32>,
     #[serde(default)]
@@ -88,19 +90,22 @@ pub struct Handler {
 /// What a handler reacts to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum HandlerKind {
+pub enum HandlerType {
     /// The operator's own life: startup, cleanup, login, probes.
     Activity,
     /// Every event of an object, as it comes.
-    Watching,
+    #[serde(rename = "watching")]
+    Event,
     /// Changes of an object, with progress and retries.
-    Changing,
+    #[serde(rename = "changing")]
+    Change,
     /// Runs in the background, once per object, for as long as the object is there.
     Daemon,
     /// Runs in the background, again and again, for as long as the object is there.
     Timer,
     /// In-memory indexes.
-    Indexing,
+    #[serde(rename = "indexing")]
+    Index,
     /// Admission requests.
     Webhook,
 }
@@ -129,12 +134,12 @@ pub enum ErrorsMode {
 
 impl Handler {
     /// A declaration with nothing but its identity: the start of every builder and test.
-    pub fn new(index: usize, id: &str, kind: HandlerKind) -> Self {
+    pub fn new(index: usize, id: &str, handler_type: HandlerType) -> Self {
         Self {
             index,
             id: id.into(),
             function: index as u64,
-            kind,
+            handler_type,
             activity: None,
             reason: None,
             initial: false,
@@ -163,13 +168,13 @@ impl Handler {
 
     /// How the handler is called in the log.
     pub fn title(&self) -> String {
-        let noun = match self.kind {
-            HandlerKind::Activity => "Activity",
-            HandlerKind::Indexing => "Indexer",
-            HandlerKind::Webhook => "Webhook",
-            HandlerKind::Daemon => "Daemon",
-            HandlerKind::Timer => "Timer",
-            HandlerKind::Watching | HandlerKind::Changing => "Handler",
+        let noun = match self.handler_type {
+            HandlerType::Activity => "Activity",
+            HandlerType::Index => "Indexer",
+            HandlerType::Webhook => "Webhook",
+            HandlerType::Daemon => "Daemon",
+            HandlerType::Timer => "Timer",
+            HandlerType::Event | HandlerType::Change => "Handler",
         };
         format!("{noun} {}", crate::text::repr_str(&self.id))
     }

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use kopf_object::Body;
 
 use crate::{
-    Answers, Ask, ErrorsMode, FilterDepth, FilterQuestion, Handler, HandlerState, Note, Reply, Round, RoundStep,
-    Severity, Subject, select,
+    Batch, BatchStep, Effect, EffectResult, ErrorsMode, FilterAnswers, FilterDepth, FilterQuestion, FilterSubject,
+    Handler, HandlerState, Note, Severity, select_handlers,
 };
 
 /// The failures of index handlers on one object, from one body to the next; successes leave nothing behind.
@@ -25,22 +25,22 @@ pub struct Indexing {
     default_backoff: f64,
     /// Whether successes are worth a note.
     verbose: bool,
-    answers: Answers,
+    answers: FilterAnswers,
     asked: Vec<FilterQuestion>,
-    round: Option<Round>,
+    batch: Option<Batch>,
 }
 
 /// What comes next.
 #[derive(Clone, Debug)]
-pub enum IndexStep {
+pub enum IndexingStep {
     /// Only filters and calls are ever asked for.
-    Ask(Ask),
-    Done(IndexConclusion),
+    Effect(Effect),
+    Done(IndexingConclusion),
 }
 
 /// What the indexing of a body came to.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct IndexConclusion {
+pub struct IndexingConclusion {
     /// The indexes that must have nothing of the object: it does not match, or its handler has failed.
     pub excluded: Vec<Arc<str>>,
     /// To be remembered for the next body.
@@ -63,60 +63,65 @@ impl Indexing {
             failures,
             default_backoff,
             verbose,
-            answers: Answers::default(),
+            answers: FilterAnswers::default(),
             asked: Vec::new(),
-            round: None,
+            batch: None,
         }
     }
 
-    /// Goes on as far as possible; `reply` answers what was asked last, `random` gives numbers in 0..1.
-    pub fn step(&mut self, reply: Option<Reply>, now: Timestamp, random: &mut dyn FnMut() -> f64) -> IndexStep {
-        match (reply, &mut self.round) {
-            (Some(Reply::Filters(answers)), _) => {
+    /// Goes on as far as possible; `result` answers what was asked last, `random` gives numbers in 0..1.
+    pub fn step(
+        &mut self,
+        result: Option<EffectResult>,
+        now: Timestamp,
+        random: &mut dyn FnMut() -> f64,
+    ) -> IndexingStep {
+        match (result, &mut self.batch) {
+            (Some(EffectResult::Filters(answers)), _) => {
                 for (question, answer) in std::mem::take(&mut self.asked).iter().zip(answers) {
                     self.answers.insert(question, answer);
                 }
             }
-            (Some(Reply::Called(outcome)), Some(round)) => round.called(outcome, now, random),
+            (Some(EffectResult::Called(outcome)), Some(batch)) => batch.called(outcome, now, random),
             _ => {}
         }
-        if self.round.is_none() {
-            let subject = Subject { body: &self.body, change: None };
-            match select(&self.handlers, subject, FilterDepth::Full, &self.answers) {
+        if self.batch.is_none() {
+            let subject = FilterSubject { body: &self.body, change: None };
+            match select_handlers(&self.handlers, subject, FilterDepth::Full, &self.answers) {
                 Err(questions) => {
                     self.asked.clone_from(&questions);
-                    return IndexStep::Ask(Ask::Filters(questions));
+                    return IndexingStep::Effect(Effect::Filters(questions));
                 }
                 Ok(matching) => {
                     let failures = std::mem::take(&mut self.failures);
-                    let round = Round::remembered(failures, matching, ErrorsMode::Ignored, self.default_backoff, now);
-                    self.round = Some(round.quiet(true));
+                    let batch = Batch::remembered(failures, matching, ErrorsMode::Ignored, self.default_backoff, now);
+                    self.batch = Some(batch.quiet(true));
                 }
             }
         }
-        let Some(round) = &mut self.round else { return IndexStep::Done(IndexConclusion::default()) };
-        match round.step(now, random) {
-            RoundStep::Call(request) => IndexStep::Ask(Ask::Call(request)),
+        let Some(batch) = &mut self.batch else { return IndexingStep::Done(IndexingConclusion::default()) };
+        match batch.step(now, random) {
+            BatchStep::Call(request) => IndexingStep::Effect(Effect::Call(request)),
             // All of them are called; there is nothing to choose.
-            RoundStep::Choose(_) | RoundStep::Finished => IndexStep::Done(self.conclude(now)),
+            BatchStep::Choose(_) | BatchStep::Finished => IndexingStep::Done(self.conclude(now)),
         }
     }
 
     /// Index handlers are many and routine: below warnings, they are one level quieter than others.
     pub fn take_notes(&mut self) -> Vec<Note> {
-        let notes = self.round.as_mut().map(Round::take_notes).unwrap_or_default();
+        let notes = self.batch.as_mut().map(Batch::take_notes).unwrap_or_default();
         notes.into_iter().filter(|note| self.verbose || note.severity >= Severity::Warning).collect()
     }
 
-    fn conclude(&self, now: Timestamp) -> IndexConclusion {
-        let Some(round) = &self.round else { return IndexConclusion::default() };
+    fn conclude(&self, now: Timestamp) -> IndexingConclusion {
+        let Some(batch) = &self.batch else { return IndexingConclusion::default() };
         let mut excluded: Vec<Arc<str>> = Vec::new();
         for handler in &self.handlers {
-            if !round.has_succeeded(&handler.id) && !excluded.contains(&handler.id) {
+            if !batch.has_succeeded(&handler.id) && !excluded.contains(&handler.id) {
                 excluded.push(Arc::clone(&handler.id));
             }
         }
-        let failures = round.states().iter().filter(|(_, state)| !state.success).cloned().collect();
-        IndexConclusion { excluded, failures, delay: round.delay(now) }
+        let failures = batch.states().iter().filter(|(_, state)| !state.success).cloned().collect();
+        IndexingConclusion { excluded, failures, delay: batch.delay(now) }
     }
 }

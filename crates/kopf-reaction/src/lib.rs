@@ -5,7 +5,7 @@
 //! engine carries the decisions out and feeds the answers back.
 //!
 //! Read in this order: [`Handler`] and its [`Selector`] and filters, [`Reason`], the stored
-//! [`HandlerState`], the [`Round`] of calls, and the [`Cycle`] that holds it all together. Beside it, the [`Run`]
+//! [`HandlerState`], the [`Batch`] of calls, and the [`Cycle`] that holds it all together. Beside it, the [`BackgroundTask`]
 //! of a daemon or a timer.
 
 mod resource;
@@ -13,18 +13,20 @@ mod selector;
 mod handler;
 mod backoff;
 mod filter;
+mod handler_set;
 mod cause;
+mod detect;
 mod progress;
-mod room;
+mod annotation_budget;
 mod storage;
 mod compact;
+mod settings;
 mod lifecycle;
 mod outcome;
-mod round;
-mod scene;
+mod batch;
 mod cycle;
-mod settled;
-mod subround;
+mod up_to_date;
+mod sub_batch;
 mod background;
 mod indexing;
 mod peering;
@@ -34,33 +36,35 @@ mod note;
 mod text;
 
 pub use admission::{
-    AdmissionReview, Refused, ReviewError, WebhookOptions, WebhookPlan, WebhookType, webhook_url, webhooks,
+    AdmissionReview, Denial, ReviewError, WebhookOptions, WebhookPlan, WebhookType, webhook_url, webhooks,
 };
+pub use annotation_budget::remaining_annotation_budget;
 pub use background::{
-    BackgroundOptions, BackgroundPlan, BackgroundView, Due, Ending, InitialDelay, Moment, Run, RunPhase, RunSettings,
-    StopReasons, StopStep,
+    BackgroundOptions, BackgroundPlan, BackgroundTask, BackgroundView, InitialDelay, Moment, StopReasons, StopStep,
+    TaskEnding, TaskPhase, TaskSettings, TaskStep,
 };
 pub use backoff::{Backoff, Seconds};
-pub use cause::{Cause, Reason, detect};
+pub use batch::{Batch, BatchStep, CallRequest, HandlerCounts};
+pub use cause::{Cause, EventType, Reason};
 pub use compact::compact_sample;
 pub use conversion::{
-    ConversionFailure, ConversionReview, conversion_path, conversion_settings, conversion_twice, restored,
+    ConversionFailure, ConversionReview, conversion_patch, conversion_path, find_duplicate_conversion, restore_metadata,
 };
-pub use cycle::{Ask, Conclusion, Cycle, CycleInput, EventType, FinalizerChange, Reply, Step};
-pub use filter::{Answers, Filter, FilterDepth, FilterQuestion, FilterSlot, Subject, select};
-pub use handler::{Activity, ErrorsMode, Handler, HandlerKind};
-pub use indexing::{IndexConclusion, IndexFailures, IndexStep, Indexing};
+pub use cycle::{Cycle, CycleConclusion, CycleInput, CycleStep, Effect, EffectResult, FinalizerChange};
+pub use detect::{DetectedReason, Facts, detect};
+pub use filter::{Filter, FilterAnswers, FilterDepth, FilterQuestion, FilterSlot, FilterSubject, select_handlers};
+pub use handler::{Activity, ErrorsMode, Handler, HandlerType};
+pub use handler_set::HandlerSet;
+pub use indexing::{IndexFailures, Indexing, IndexingConclusion, IndexingStep};
 pub use lifecycle::Lifecycle;
 pub use note::{Note, Severity};
 pub use outcome::{CallError, CallOutcome, Outcome};
-pub use peering::{Oneself, Peer, Verdict as PeeringVerdict, judge_peers, keepalive_pause};
+pub use peering::{OwnPeer, Peer, PeeringDecision, decide_peering, keepalive_pause};
 pub use progress::HandlerState;
 pub use resource::*;
-pub use room::room_for;
-pub use round::{CallRequest, Counts, Round, RoundStep};
-pub use scene::{HandlerSet, ReactionSettings, Scene};
 pub use selector::*;
-pub use settled::Settled;
+pub use settings::ReactionSettings;
 pub use storage::{DiffBaseStorage, ProgressStorage, StorageOperation};
-pub use subround::{SubConclusion, SubRound, SubStep};
+pub use sub_batch::{SubBatch, SubBatchConclusion, SubBatchStep};
 pub use text::{diff_repr, python_repr};
+pub use up_to_date::UpToDateCheck;

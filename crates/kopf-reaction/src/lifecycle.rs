@@ -67,14 +67,14 @@ fn pick(count: usize, random: &mut dyn FnMut() -> f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::HandlerKind;
+    use crate::HandlerType;
 
     #[test]
     fn choices() {
         let due: Vec<(Arc<Handler>, u32)> = [("a", 2), ("b", 1), ("c", 1)]
             .iter()
             .enumerate()
-            .map(|(index, (id, retries))| (Arc::new(Handler::new(index, id, HandlerKind::Changing)), *retries))
+            .map(|(index, (id, retries))| (Arc::new(Handler::new(index, id, HandlerType::Change)), *retries))
             .collect();
         let table: [(Lifecycle, Option<&[&str]>); 6] = [
             (Lifecycle::Asap, Some(&["b"])),

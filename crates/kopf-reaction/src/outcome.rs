@@ -1,7 +1,7 @@
-//! What one call of a handler came to, and what that means for its next tries.
+//! What one call of a handler came to, and what that means for its next attempts.
 //!
 //! The front tells what happened ([`CallOutcome`]); here it is decided whether that is final, when to try
-//! again, and what to say about it ([`settle`]). The wording is part of the contract.
+//! again, and what to say about it ([`classify`]). The wording is part of the contract.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ pub enum CallError {
     /// Failed for good, by the user's own wish.
     Permanent { message: String, display: String },
     /// Failed for good, with a code for whoever has asked for admission.
-    Refused { message: String, display: String, code: Option<u16> },
+    Denied { message: String, display: String, code: Option<u16> },
     /// Failed for good; the text says it all already.
     Exhausted { message: String },
     /// The call was cancelled because its time was over.
@@ -44,7 +44,7 @@ pub enum CallError {
 /// What one call means for the handler.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// No more tries.
+    /// No more attempts.
     pub is_final: bool,
     /// The text of the error; None means success.
     pub error: Option<String>,
@@ -57,12 +57,12 @@ pub struct Outcome {
 
 /// The defaults of the operator for handlers that do not say otherwise.
 #[derive(Clone, Debug)]
-pub(crate) struct Defaults {
+pub(crate) struct ErrorDefaults {
     pub errors: ErrorsMode,
     pub backoff: Backoff,
 }
 
-/// Whether a handler has any tries left; if not, the outcome without calling it.
+/// Whether a handler has any attempts left; if not, the outcome without calling it.
 pub(crate) fn exhausted(handler: &Handler, state: &HandlerState, now: Timestamp) -> Option<CallError> {
     let runtime = state.runtime(now);
     if let Some(timeout) = &handler.timeout
@@ -81,11 +81,11 @@ pub(crate) fn exhausted(handler: &Handler, state: &HandlerState, now: Timestamp)
 }
 
 /// Decides what a call means; `random` in 0..1 is for the jitter.
-pub(crate) fn settle(
+pub(crate) fn classify(
     handler: &Handler,
     state: &HandlerState,
     call: CallOutcome,
-    defaults: &Defaults,
+    defaults: &ErrorDefaults,
     now: Timestamp,
     random: f64,
 ) -> (Outcome, Note) {
@@ -112,7 +112,7 @@ pub(crate) fn settle(
             (final_with(Some(text.clone())), Note::error(text))
         }
         Err(CallError::Exhausted { message }) => (final_with(Some(message.clone())), Note::error(message)),
-        Err(CallError::Permanent { message, display } | CallError::Refused { message, display, .. }) => {
+        Err(CallError::Permanent { message, display } | CallError::Denied { message, display, .. }) => {
             (final_with(Some(message)), Note::error(format!("{title} failed permanently: {display}")))
         }
         Err(CallError::Temporary { message, display, delay }) => {
@@ -160,7 +160,7 @@ pub(crate) fn settle(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HandlerKind, Seconds, Severity};
+    use crate::{HandlerType, Seconds, Severity};
 
     fn now() -> Timestamp {
         "2026-11-15T12:00:10Z".parse().unwrap()
@@ -174,15 +174,15 @@ mod tests {
         CallError::Temporary { message: "boo".into(), display: "boo".into(), delay: Some(delay) }
     }
 
-    /// The handler has run for 10 seconds, with 2 tries behind it.
+    /// The handler has run for 10 seconds, with 2 attempts behind it.
     fn check(change: impl Fn(&mut Handler), error: CallError, expected: (bool, Option<f64>, Severity, &str)) {
-        let mut handler = Handler::new(0, "fn", HandlerKind::Changing);
+        let mut handler = Handler::new(0, "fn", HandlerType::Change);
         change(&mut handler);
         let mut state = HandlerState::new(Some("create"), "2026-11-15T12:00:00Z".parse().unwrap());
         state.retries = 2;
-        let defaults = Defaults { errors: ErrorsMode::Temporary, backoff: Backoff::constant(60.0) };
+        let defaults = ErrorDefaults { errors: ErrorsMode::Temporary, backoff: Backoff::constant(60.0) };
         let call = CallOutcome { result: Err(error), subrefs: BTreeSet::new() };
-        let (outcome, note) = settle(&handler, &state, call, &defaults, now(), 0.5);
+        let (outcome, note) = classify(&handler, &state, call, &defaults, now(), 0.5);
         assert_eq!((outcome.is_final, outcome.delay, note.severity, note.text.as_str()), expected);
     }
 

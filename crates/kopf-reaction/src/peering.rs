@@ -14,7 +14,7 @@ const LIFETIME: i64 = 60;
 /// No operator is believed for longer than this, however it boasts.
 const LONGEST_LIFETIME: i64 = 100 * 366 * 24 * 3600;
 
-/// One operator, as it has told of itself.
+/// One operator, as it has record of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     pub identity: String,
@@ -26,9 +26,9 @@ pub struct Peer {
 
 impl Peer {
     /// Reads an item of the status; the error is what is wrong with it.
-    pub fn read(identity: &str, told: &Value, now: Timestamp) -> Result<Self, String> {
-        let Value::Object(told) = told else { return Err(format!("{identity}: not a mapping")) };
-        let number = |field: &str, default: i64| match told.get(field) {
+    pub fn read(identity: &str, record: &Value, now: Timestamp) -> Result<Self, String> {
+        let Value::Object(record) = record else { return Err(format!("{identity}: not a mapping")) };
+        let number = |field: &str, default: i64| match record.get(field) {
             None | Some(Value::Null) => Ok(default),
             Some(value) => {
                 let text = value.as_str().and_then(|text| text.trim().parse().ok());
@@ -36,7 +36,7 @@ impl Peer {
                 number.ok_or_else(|| format!("{identity}: {field} is {value}"))
             }
         };
-        let lastseen = match told.get("lastseen") {
+        let lastseen = match record.get("lastseen") {
             None | Some(Value::Null) => now,
             Some(value) => {
                 let time = value.as_str().and_then(parse_time);
@@ -75,7 +75,7 @@ impl std::fmt::Display for Peer {
 
 /// Who we are among the peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Oneself {
+pub struct OwnPeer {
     pub identity: String,
     pub priority: i64,
     /// The operators share the objects between them: the same priority is no conflict.
@@ -84,7 +84,7 @@ pub struct Oneself {
 
 /// What follows from the status of a peering object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct PeeringDecision {
     /// We pause for these: all those of a higher priority, or else all those of the same one.
     pub conflicts: Vec<Peer>,
     /// The conflict is one of the same priority: somebody has made a mistake.
@@ -99,39 +99,39 @@ pub struct Verdict {
     pub unreadable: Vec<String>,
 }
 
-impl Verdict {
+impl PeeringDecision {
     pub fn must_pause(&self) -> bool {
         !self.conflicts.is_empty()
     }
 }
 
 /// Decides whether we are to pause, and until when.
-pub fn judge_peers(status: Option<&Value>, me: &Oneself, now: Timestamp) -> Verdict {
+pub fn decide_peering(status: Option<&Value>, me: &OwnPeer, now: Timestamp) -> PeeringDecision {
     let empty = Map::new();
     let items = status.and_then(Value::as_object).unwrap_or(&empty);
-    let mut verdict = Verdict::default();
-    for (identity, told) in items.iter().filter(|(_, told)| !told.is_null()) {
-        match Peer::read(identity, told, now) {
-            Ok(peer) => verdict.peers.push(peer),
-            Err(problem) => verdict.unreadable.push(problem),
+    let mut decision = PeeringDecision::default();
+    for (identity, record) in items.iter().filter(|(_, record)| !record.is_null()) {
+        match Peer::read(identity, record, now) {
+            Ok(peer) => decision.peers.push(peer),
+            Err(problem) => decision.unreadable.push(problem),
         }
     }
-    let (dead, alive): (Vec<&Peer>, Vec<&Peer>) = verdict.peers.iter().partition(|peer| peer.is_dead(now));
-    verdict.dead = dead.into_iter().map(|peer| peer.identity.clone()).collect();
+    let (dead, alive): (Vec<&Peer>, Vec<&Peer>) = decision.peers.iter().partition(|peer| peer.is_dead(now));
+    decision.dead = dead.into_iter().map(|peer| peer.identity.clone()).collect();
     let others: Vec<&Peer> = alive.into_iter().filter(|peer| peer.identity != me.identity).collect();
     let of = |is_so: &dyn Fn(&Peer) -> bool| -> Vec<Peer> {
         others.iter().filter(|peer| is_so(peer)).map(|peer| (*peer).clone()).collect()
     };
     let higher = of(&|peer| peer.priority > me.priority);
     let same = of(&|peer| peer.priority == me.priority);
-    (verdict.conflicts, verdict.same_priority) = match (higher.is_empty(), me.sharded) {
+    (decision.conflicts, decision.same_priority) = match (higher.is_empty(), me.sharded) {
         (false, _) => (higher, false),
         (true, false) => (same, true),
         (true, true) => (Vec::new(), false),
     };
-    verdict.same_priority &= verdict.must_pause();
-    verdict.until = verdict.conflicts.iter().map(Peer::deadline).min();
-    verdict
+    decision.same_priority &= decision.must_pause();
+    decision.until = decision.conflicts.iter().map(Peer::deadline).min();
+    decision
 }
 
 /// Seconds until we tell again that we are alive: some time before the others would take us for dead.
@@ -159,8 +159,8 @@ mod tests {
         "2030-01-01T00:00:00Z".parse().unwrap()
     }
 
-    fn me(priority: i64) -> Oneself {
-        Oneself { identity: "me".into(), priority, sharded: false }
+    fn me(priority: i64) -> OwnPeer {
+        OwnPeer { identity: "me".into(), priority, sharded: false }
     }
 
     fn alive(priority: i64) -> Value {
@@ -189,14 +189,14 @@ mod tests {
             (0, json!({"default": {}}), vec!["default"], true, vec![]),
         ];
         for (priority, status, conflicts, same, removed) in table {
-            let verdict = judge_peers(Some(&status), &me(priority), now());
-            let names: Vec<&str> = verdict.conflicts.iter().map(|peer| &*peer.identity).collect();
+            let decision = decide_peering(Some(&status), &me(priority), now());
+            let names: Vec<&str> = decision.conflicts.iter().map(|peer| &*peer.identity).collect();
             assert_eq!(
-                (names, verdict.same_priority, &verdict.dead),
+                (names, decision.same_priority, &decision.dead),
                 (conflicts, same, &removed.iter().map(|one| one.to_string()).collect()),
                 "{status}"
             );
-            assert_eq!(verdict.until.is_some(), verdict.must_pause());
+            assert_eq!(decision.until.is_some(), decision.must_pause());
         }
     }
 
@@ -204,16 +204,16 @@ mod tests {
     fn until_the_first_of_them_is_dead() {
         let status =
             json!({"a": {"priority": 1, "lifetime": 30, "lastseen": "2030-01-01T00:00:00+00:00"}, "b": alive(2)});
-        let verdict = judge_peers(Some(&status), &me(0), now());
-        assert_eq!(verdict.until, Some("2030-01-01T00:00:30Z".parse().unwrap()));
-        assert_eq!(verdict.conflicts.len(), 2);
+        let decision = decide_peering(Some(&status), &me(0), now());
+        assert_eq!(decision.until, Some("2030-01-01T00:00:30Z".parse().unwrap()));
+        assert_eq!(decision.conflicts.len(), 2);
     }
 
     #[test]
     fn operators_of_shards_do_not_disturb_each_other() {
-        let sharded = Oneself { sharded: true, ..me(0) };
-        assert!(!judge_peers(Some(&json!({"same": alive(0)})), &sharded, now()).must_pause());
-        assert!(judge_peers(Some(&json!({"high": alive(1)})), &sharded, now()).must_pause());
+        let sharded = OwnPeer { sharded: true, ..me(0) };
+        assert!(!decide_peering(Some(&json!({"same": alive(0)})), &sharded, now()).must_pause());
+        assert!(decide_peering(Some(&json!({"high": alive(1)})), &sharded, now()).must_pause());
     }
 
     #[test]

@@ -123,7 +123,7 @@ impl HandlerState {
     }
 
     /// What is not as it should be in a stored record; None if all of it can be read.
-    pub fn oddity(record: &Value) -> Option<String> {
+    pub fn find_problem(record: &Value) -> Option<String> {
         let Value::Object(fields) = record else { return Some("not an object".to_owned()) };
         fields.iter().filter(|(_, value)| !value.is_null()).find_map(|(field, value)| {
             let readable = match field.as_str() {
@@ -147,7 +147,7 @@ impl HandlerState {
         self.success || self.failure
     }
 
-    /// Due now: not finished, and not put off.
+    /// TaskStep now: not finished, and not put off.
     pub fn awakened(&self, now: Timestamp) -> bool {
         !self.finished() && self.delayed.is_none_or(|delayed| delayed <= now)
     }
@@ -252,7 +252,7 @@ mod tests {
     fn a_broken_record_counts_as_far_as_it_can_be_read() {
         let table = [json!(null), json!([]), json!("x"), json!({"retries": "many", "started": 5, "subrefs": {}})];
         for record in table {
-            assert!(HandlerState::oddity(&record).is_some(), "{record}");
+            assert!(HandlerState::find_problem(&record).is_some(), "{record}");
             let state = HandlerState::from_record(&record, now());
             assert_eq!((state.retries, state.started, state.finished()), (0, now(), false), "{record}");
         }
@@ -279,7 +279,7 @@ mod tests {
             let record = Value::Object(record);
             let read = HandlerState::from_record(&record, now());
             prop_assert!(!read.differs_from_stored());
-            prop_assert_eq!(HandlerState::oddity(&record), None);
+            prop_assert_eq!(HandlerState::find_problem(&record), None);
             prop_assert!(!HandlerState::from_record(&state.to_record(), now()).differs_from_stored(), "with nulls");
             prop_assert_eq!(HandlerState { origin: None, ..read }, state);
         }

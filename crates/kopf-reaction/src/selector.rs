@@ -148,7 +148,7 @@ pub struct ServedSelector {
 
 /// What the selectors of an operator come to, in a cluster with certain resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Revision {
+pub struct ResolvedSelectors {
     /// The resources to watch, in the order of the cluster's.
     pub served: Vec<Arc<Resource>>,
     /// For each of the served ones: the indexes of the selectors that match it.
@@ -167,12 +167,12 @@ pub struct Revision {
 ///
 /// A resource of an ambiguous selector is served for no selector at all: its other handlers would
 /// act on what the user did not mean. `answer` is the user's function of the selector at an index.
-pub fn revise(
+pub fn resolve_selectors(
     selectors: &[ServedSelector],
     resources: &[Arc<Resource>],
     answer: &dyn Fn(usize, &Resource) -> bool,
-) -> Revision {
-    let mut revision = Revision::default();
+) -> ResolvedSelectors {
+    let mut revision = ResolvedSelectors::default();
     let mut chosen: HashSet<Arc<Resource>> = HashSet::new();
     let mut refused: HashSet<Arc<Resource>> = HashSet::new();
     for (index, served) in selectors.iter().enumerate() {
@@ -340,12 +340,12 @@ mod tests {
         }
     }
 
-    fn revision(selectors: &[(&str, bool)], resources: &[Arc<Resource>]) -> Revision {
+    fn revision(selectors: &[(&str, bool)], resources: &[Arc<Resource>]) -> ResolvedSelectors {
         let selectors: Vec<_> = selectors
             .iter()
             .map(|(json, patching)| ServedSelector { selector: selector(json), patching: *patching })
             .collect();
-        revise(&selectors, resources, &|_, resource| resource.group == "b.io")
+        resolve_selectors(&selectors, resources, &|_, resource| resource.group == "b.io")
     }
 
     #[test]

@@ -12,7 +12,7 @@ use kopf_object::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::room::room_for;
+use crate::annotation_budget::remaining_annotation_budget;
 use crate::{HandlerState, Note};
 
 const DEFAULT_PREFIX: &str = "kopf.zalando.org";
@@ -168,7 +168,7 @@ impl ProgressStorage {
             Self::Front => None,
         };
         let record = record.filter(|record| !record.is_null())?;
-        match HandlerState::oddity(&record) {
+        match HandlerState::find_problem(&record) {
             None => Some(record),
             Some(problem) => {
                 corruptions.push(Corruption { place: self.place_of(id, body), problem });
@@ -310,7 +310,7 @@ impl DiffBaseStorage {
         match self {
             Self::Annotations { prefix, key, v1, .. } => {
                 let keys = keys::keys(prefix, key, *v1, Some(body));
-                let encoded = encode_essence_within(essence, room_for(&keys, body, patch));
+                let encoded = encode_essence_within(essence, remaining_annotation_budget(&keys, body, patch));
                 for key in &keys {
                     patch.set_annotation(key, Some(&encoded));
                 }
@@ -521,7 +521,7 @@ mod tests {
         let purge = |storage: &ProgressStorage, body: &Value, patch: &mut MergePatch| storage.purge("a", body, patch);
         check(&storage, stored.clone(), purge, json!({"status": {"p": {"a": null, "a#essence": null}}}));
 
-        // Kopf 1.45 has finished that round, and begun and finished another one.
+        // Kopf 1.45 has finished that batch, and begun and finished another one.
         let mut later = stored;
         later["status"]["p"]["a"] = json!({"stopped": "2026-11-16T12:00:00+00:00", "success": true});
         assert_eq!(storage.fetch("a", &later, &mut Vec::new()), Some(later["status"]["p"]["a"].clone()));

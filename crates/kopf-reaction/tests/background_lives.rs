@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kopf_reaction::{
-    CallError, CallOutcome, Due, Ending, Handler, HandlerKind, Moment, Run, RunPhase, RunSettings, Seconds, StopReasons,
+    BackgroundTask, CallError, CallOutcome, Handler, HandlerType, Moment, Seconds, StopReasons, TaskEnding, TaskPhase,
+    TaskSettings, TaskStep,
 };
 use proptest::prelude::*;
 
@@ -55,7 +56,7 @@ fn handlers() -> impl Strategy<Value = Handler> {
     let options = (seconds(0.5..60.0), seconds(0.0..60.0), any::<bool>(), seconds(0.0..20.0), seconds(0.0..20.0));
     let limits = (proptest::option::of(1u32..4), seconds(1.0..100.0), any::<bool>());
     (options, limits).prop_map(|((interval, idle, sharp, backoff, timeout), (retries, limit, is_daemon))| {
-        let kind = if is_daemon { HandlerKind::Daemon } else { HandlerKind::Timer };
+        let kind = if is_daemon { HandlerType::Daemon } else { HandlerType::Timer };
         let mut handler = Handler::new(0, "fn", kind);
         (handler.retries, handler.timeout) = (retries, limit);
         let background = &mut handler.background;
@@ -99,7 +100,7 @@ proptest! {
 
     #[test]
     fn a_life_makes_sense(handler in handlers(), story in happenings()) {
-        let settings = RunSettings {
+        let settings = TaskSettings {
             default_backoff: 60.0,
             cancellation_polling: Seconds::new(30.0),
             instant_exit: Duration::from_millis(100),
@@ -107,7 +108,7 @@ proptest! {
         };
         let handler = Arc::new(handler);
         let (mut now, mut idle_since, mut notes) = (0.0, 0.0, Vec::new());
-        let mut run = Run::new(Arc::clone(&handler), 0.0, at(now));
+        let mut run = BackgroundTask::new(Arc::clone(&handler), 0.0, at(now));
         let (mut calling, mut asked_to_stop) = (false, false);
         for happening in &story {
             match happening {
@@ -127,7 +128,7 @@ proptest! {
                     let step = run.stop(reason(*number), at(now), &settings, &mut notes);
                     prop_assert_eq!(step.is_some(), calling, "only calls are told to stop");
                     if !calling && !was_over {
-                        prop_assert_eq!(run.ending(), Some(Ending::OnRequest), "what waits ends at once");
+                        prop_assert_eq!(run.ending(), Some(TaskEnding::OnRequest), "what waits ends at once");
                     }
                     asked_to_stop = true;
                 }
@@ -138,27 +139,27 @@ proptest! {
                 prop_assert!(in_future, "the stopping would be busy");
             }
             match run.poll(at(now), Duration::from_secs_f64(idle_since), &settings, &mut notes, &mut || 0.5) {
-                Due::Call(request) => {
+                TaskStep::Call(request) => {
                     prop_assert!(!calling, "two calls at once");
                     prop_assert!(!asked_to_stop, "called after it was stopped");
-                    prop_assert!(handler.retries.is_none_or(|limit| request.retry < limit), "too many tries");
+                    prop_assert!(handler.retries.is_none_or(|limit| request.retry < limit), "too many attempts");
                     calling = true;
                 }
-                Due::Calling => prop_assert!(calling),
-                Due::At(when) => prop_assert!(!calling && when > at(now).tick, "the schedule would be busy"),
-                Due::OnChange => {
+                TaskStep::Calling => prop_assert!(calling),
+                TaskStep::WaitUntil(when) => prop_assert!(!calling && when > at(now).tick, "the schedule would be busy"),
+                TaskStep::WaitForChange => {
                     prop_assert!(!calling && handler.background.idle.is_some());
                     prop_assert!(handler.background.interval.is_none(), "its interval brings it back");
                 }
-                Due::Ended(ending) => {
+                TaskStep::Ended(ending) => {
                     prop_assert!(!calling);
-                    let on_request = ending == Ending::OnRequest;
+                    let on_request = ending == TaskEnding::OnRequest;
                     prop_assert!(!on_request || asked_to_stop, "stopped by nobody");
-                    let ticks = handler.kind == HandlerKind::Timer && handler.background.interval.is_some();
+                    let ticks = handler.handler_type == HandlerType::Timer && handler.background.interval.is_some();
                     prop_assert!(on_request || !ticks, "a timer with an interval died by itself");
                 }
             }
-            prop_assert!(asked_to_stop || run.phase() == RunPhase::Active);
+            prop_assert!(asked_to_stop || run.phase() == TaskPhase::Active);
         }
     }
 }

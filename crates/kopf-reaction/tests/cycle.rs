@@ -14,7 +14,7 @@ use kopf_object::FieldPath;
 use kopf_reaction::{CallError, DiffBaseStorage, EventType, Handler, Lifecycle, ProgressStorage};
 use serde_json::{Value, json};
 use simulation::declare;
-use simulation::theatre::{Outcome, Theatre, check};
+use simulation::scenario::{Outcome, Scenario, check};
 
 fn temporary(delay: f64) -> Outcome {
     Err(CallError::Temporary { message: "wait".into(), display: "wait".into(), delay: Some(delay) })
@@ -43,11 +43,11 @@ fn handled(content: Value, essence: Value) -> Value {
 
 #[test]
 fn creation_with_one_handler() {
-    let mut theatre =
-        Theatre::new(spec(), vec![on(0, "a", "create")]).with_outcomes("a", [Ok(Some(json!({"done": true})))]);
-    theatre.play();
+    let mut scenario =
+        Scenario::new(spec(), vec![on(0, "a", "create")]).with_outcomes("a", [Ok(Some(json!({"done": true})))]);
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Creation is in progress: …
             debug: Handler 'a' is invoked.
@@ -63,10 +63,10 @@ fn creation_with_one_handler() {
 
 #[test]
 fn two_handlers_one_after_another() {
-    let mut theatre = Theatre::new(spec(), vec![on(0, "a", "create"), on(1, "b", "create")]);
-    theatre.play();
+    let mut scenario = Scenario::new(spec(), vec![on(0, "a", "create"), on(1, "b", "create")]);
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Creation is in progress: …
             debug: Handler 'a' is invoked.
@@ -91,11 +91,11 @@ fn two_handlers_one_after_another() {
 #[test]
 fn failing_and_retrying() {
     let limited = declare(0, "a", json!({"reason": "create", "retries": 3, "timeout": 1000}));
-    let mut theatre =
-        Theatre::new(spec(), vec![limited]).with_outcomes("a", [temporary(5.0), arbitrary(), arbitrary()]);
-    theatre.play();
+    let mut scenario =
+        Scenario::new(spec(), vec![limited]).with_outcomes("a", [temporary(5.0), arbitrary(), arbitrary()]);
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Creation is in progress: …
             debug: Handler 'a' is invoked.
@@ -125,13 +125,13 @@ fn failing_and_retrying() {
 fn errors_that_are_ignored_or_final() {
     let ignoring = declare(0, "a", json!({"reason": "create", "errors": "ignored"}));
     let giving_up = declare(1, "b", json!({"reason": "create", "errors": "permanent"}));
-    let mut theatre = Theatre::new(spec(), vec![ignoring, giving_up])
+    let mut scenario = Scenario::new(spec(), vec![ignoring, giving_up])
         .with_outcomes("a", [arbitrary()])
         .with_outcomes("b", [arbitrary()])
         .with_settings(|settings| settings.lifecycle = Lifecycle::AllAtOnce);
-    theatre.play();
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Creation is in progress: …
             debug: Handler 'a' is invoked.
@@ -150,13 +150,13 @@ fn errors_that_are_ignored_or_final() {
 #[test]
 fn a_time_out_in_downtime() {
     let limited = declare(0, "a", json!({"reason": "create", "timeout": 30}));
-    let mut theatre = Theatre::new(spec(), vec![limited]).with_outcomes("a", [temporary(5.0)]);
-    theatre.turn();
-    theatre.now = theatre.now.checked_add(SignedDuration::from_secs(3600)).expect("a time");
-    theatre.protocol.clear();
-    theatre.play();
+    let mut scenario = Scenario::new(spec(), vec![limited]).with_outcomes("a", [temporary(5.0)]);
+    scenario.turn();
+    scenario.now = scenario.now.checked_add(SignedDuration::from_secs(3600)).expect("a time");
+    scenario.protocol.clear();
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Creation is in progress: …
             debug: Handler 'a' is invoked.
@@ -171,10 +171,10 @@ fn a_time_out_in_downtime() {
 
 #[test]
 fn the_finalizer_comes_first_and_goes_last() {
-    let mut theatre = Theatre::new(spec(), vec![on(0, "c", "create"), on(1, "d", "delete")]);
-    theatre.play();
+    let mut scenario = Scenario::new(spec(), vec![on(0, "c", "create"), on(1, "d", "delete")]);
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug (local): Adding the finalizer, thus preventing the actual deletion.
             finalizer: Add
@@ -187,10 +187,10 @@ fn the_finalizer_comes_first_and_goes_last() {
             debug: Something has changed, but we are not interested (the essence is the same).
         "#,
     );
-    theatre.delete();
-    theatre.play();
+    scenario.delete();
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Deletion is in progress: …
             debug: Handler 'd' is invoked.
@@ -201,11 +201,11 @@ fn the_finalizer_comes_first_and_goes_last() {
             finalizer: Remove
         "#,
     );
-    assert!(!theatre.object.exists);
-    theatre.event = Some(EventType::Deleted);
-    theatre.play();
+    assert!(!scenario.object.exists);
+    scenario.event = Some(EventType::Deleted);
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Deleted, really deleted, and we are notified.
         "#,
@@ -216,10 +216,10 @@ fn the_finalizer_comes_first_and_goes_last() {
 #[test]
 fn one_function_for_creation_and_deletion_needs_the_finalizer() {
     let deleting = declare(1, "a", json!({"fn": 0, "reason": "delete", "requires_finalizer": true}));
-    let mut theatre = Theatre::new(spec(), vec![on(0, "a", "create"), deleting]);
-    theatre.turn();
+    let mut scenario = Scenario::new(spec(), vec![on(0, "a", "create"), deleting]);
+    scenario.turn();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug (local): Adding the finalizer, thus preventing the actual deletion.
             finalizer: Add
@@ -230,10 +230,10 @@ fn one_function_for_creation_and_deletion_needs_the_finalizer() {
 #[test]
 fn the_finalizer_goes_when_nobody_needs_it() {
     let content = json!({"metadata": {"finalizers": ["kopf.zalando.org/KopfFinalizerMarker"]}, "spec": {"x": 1}});
-    let mut theatre = Theatre::new(content, vec![on(0, "c", "create")]);
-    theatre.turn();
+    let mut scenario = Scenario::new(content, vec![on(0, "c", "create")]);
+    scenario.turn();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug (local): Removing the finalizer, as there are no handlers requiring it.
             finalizer: Remove
@@ -244,21 +244,21 @@ fn the_finalizer_goes_when_nobody_needs_it() {
 #[test]
 fn optional_deletion_handlers_do_not_hold() {
     let optional = declare(0, "d", json!({"reason": "delete", "requires_finalizer": false}));
-    let mut theatre = Theatre::new(spec(), vec![optional]);
-    theatre.play();
+    let mut scenario = Scenario::new(spec(), vec![optional]);
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Creation is in progress: …
             patch: kopf.zalando.org/last-handled-configuration = {"spec":{"x":1}}\n
             debug: Something has changed, but we are not interested (the essence is the same).
         "#,
     );
-    theatre.object.edit(|value| value["metadata"]["finalizers"] = json!(["example.com/other"]));
-    theatre.delete();
-    theatre.play();
+    scenario.object.edit(|value| value["metadata"]["finalizers"] = json!(["example.com/other"]));
+    scenario.delete();
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Deletion, but we are done with it, and we do not care.
         "#,
@@ -268,15 +268,15 @@ fn optional_deletion_handlers_do_not_hold() {
 #[test]
 fn creation_is_superseded_by_deletion() {
     let handlers = vec![on(0, "a", "create"), on(1, "b", "create"), on(2, "d", "delete")];
-    let mut theatre = Theatre::new(spec(), handlers).with_outcomes("b", [temporary(60.0)]);
-    theatre.turn();
-    theatre.turn();
-    theatre.turn();
-    theatre.protocol.clear();
-    theatre.delete();
-    theatre.play();
+    let mut scenario = Scenario::new(spec(), handlers).with_outcomes("b", [temporary(60.0)]);
+    scenario.turn();
+    scenario.turn();
+    scenario.turn();
+    scenario.protocol.clear();
+    scenario.delete();
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             info: Creation is superseded by deletion: 1 succeeded; 0 failed; 1 left to the moment.
             debug: Deletion is in progress: …
@@ -298,15 +298,15 @@ fn creation_is_superseded_by_deletion() {
 fn a_function_that_has_created_is_still_called_to_delete() {
     let deleting = declare(2, "a", json!({"fn": 0, "reason": "delete", "requires_finalizer": true}));
     let handlers = vec![on(0, "a", "create"), on(1, "b", "create"), deleting];
-    let mut theatre = Theatre::new(spec(), handlers).with_outcomes("b", [temporary(60.0)]);
-    theatre.turn();
-    theatre.turn();
-    theatre.turn();
-    theatre.protocol.clear();
-    theatre.delete();
-    theatre.play();
+    let mut scenario = Scenario::new(spec(), handlers).with_outcomes("b", [temporary(60.0)]);
+    scenario.turn();
+    scenario.turn();
+    scenario.turn();
+    scenario.protocol.clear();
+    scenario.delete();
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             info: Creation is superseded by deletion: 1 succeeded; 0 failed; 1 left to the moment.
             debug: Deletion is in progress: …
@@ -327,10 +327,10 @@ fn a_function_that_has_created_is_still_called_to_delete() {
 fn resuming_without_changes() {
     let resuming = declare(0, "r", json!({"initial": true}));
     let content = handled(spec(), spec());
-    let mut theatre = Theatre::new(content, vec![resuming, on(1, "u", "update")]).listed();
-    theatre.play();
+    let mut scenario = Scenario::new(content, vec![resuming, on(1, "u", "update")]).listed();
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Resuming is in progress: …
             debug: Handler 'r' is invoked.
@@ -345,10 +345,10 @@ fn resuming_without_changes() {
 fn resuming_is_mixed_into_an_update() {
     let resuming = declare(0, "r", json!({"initial": true}));
     let content = handled(json!({"spec": {"x": 2}}), spec());
-    let mut theatre = Theatre::new(content, vec![resuming, on(1, "u", "update")]).listed();
-    theatre.play();
+    let mut scenario = Scenario::new(content, vec![resuming, on(1, "u", "update")]).listed();
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Updating is in progress: …
             debug: Updating diff: (('change', ('spec', 'x'), 1, 2),)
@@ -376,14 +376,14 @@ fn resuming_is_mixed_into_an_update() {
 fn resuming_is_superseded_by_an_update_and_goes_on() {
     let resuming = |index, id| declare(index, id, json!({"initial": true}));
     let handlers = vec![resuming(0, "r"), resuming(1, "s"), on(2, "u", "update")];
-    let mut theatre = Theatre::new(handled(spec(), spec()), handlers).with_outcomes("s", [temporary(60.0)]).listed();
-    theatre.turn();
-    theatre.turn();
-    theatre.protocol.clear();
-    theatre.edit(json!({"spec": {"x": 2}}));
-    theatre.play();
+    let mut scenario = Scenario::new(handled(spec(), spec()), handlers).with_outcomes("s", [temporary(60.0)]).listed();
+    scenario.turn();
+    scenario.turn();
+    scenario.protocol.clear();
+    scenario.edit(json!({"spec": {"x": 2}}));
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             info: Resuming is superseded by updating: 1 succeeded; 0 failed; 1 left to the moment.
             debug: Updating is in progress: …
@@ -413,11 +413,11 @@ fn resuming_is_superseded_by_an_update_and_goes_on() {
 #[test]
 fn field_handlers_see_only_their_field() {
     let field = declare(0, "f/spec.x", json!({"field": ["spec", "x"], "field_needs_change": true}));
-    let mut theatre = Theatre::new(handled(spec(), spec()), vec![field]);
-    theatre.edit(json!({"spec": {"y": 1}}));
-    theatre.play();
+    let mut scenario = Scenario::new(handled(spec(), spec()), vec![field]);
+    scenario.edit(json!({"spec": {"y": 1}}));
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Updating is in progress: …
             debug: Updating diff: (('add', ('spec', 'y'), None, 1),)
@@ -425,10 +425,10 @@ fn field_handlers_see_only_their_field() {
             debug: Something has changed, but we are not interested (the essence is the same).
         "#,
     );
-    theatre.edit(json!({"spec": {"x": 2}}));
-    theatre.play();
+    scenario.edit(json!({"spec": {"x": 2}}));
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Updating is in progress: …
             debug: Updating diff: (('change', ('spec', 'x'), 1, 2),)
@@ -445,14 +445,14 @@ fn field_handlers_see_only_their_field() {
 /// In kopf 1.45, `a` does not get to know the second change.
 #[test]
 fn a_change_amid_the_handling_becomes_the_next_update() {
-    let mut theatre = Theatre::new(handled(spec(), spec()), vec![on(0, "a", "update"), on(1, "b", "update")]);
-    theatre.edit(json!({"spec": {"x": 2}}));
-    theatre.turn();
-    theatre.protocol.clear();
-    theatre.edit(json!({"spec": {"x": 3}}));
-    theatre.play();
+    let mut scenario = Scenario::new(handled(spec(), spec()), vec![on(0, "a", "update"), on(1, "b", "update")]);
+    scenario.edit(json!({"spec": {"x": 2}}));
+    scenario.turn();
+    scenario.protocol.clear();
+    scenario.edit(json!({"spec": {"x": 3}}));
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Updating is in progress: …
             debug: Updating diff: (('change', ('spec', 'x'), 1, 3),)
@@ -480,13 +480,13 @@ fn a_change_amid_the_handling_becomes_the_next_update() {
 /// In kopf 1.45, `a` never gets to know of the change to 3: its success with 2 counts for 3, too.
 #[test]
 fn a_change_while_the_operator_is_down_amid_the_handling_becomes_the_next_update() {
-    let mut theatre = Theatre::new(handled(spec(), spec()), vec![on(0, "a", "update"), on(1, "b", "update")]);
-    theatre.edit(json!({"spec": {"x": 2}}));
-    theatre.turn();
-    theatre.edit(json!({"spec": {"x": 3}}));
-    theatre.restart();
-    theatre.play();
-    let lines = theatre.protocol.iter().filter(|line| line.starts_with("call: ") || line.contains("diff: "));
+    let mut scenario = Scenario::new(handled(spec(), spec()), vec![on(0, "a", "update"), on(1, "b", "update")]);
+    scenario.edit(json!({"spec": {"x": 2}}));
+    scenario.turn();
+    scenario.edit(json!({"spec": {"x": 3}}));
+    scenario.restart();
+    scenario.play();
+    let lines = scenario.protocol.iter().filter(|line| line.starts_with("call: ") || line.contains("diff: "));
     let expected = [
         "debug: Updating diff: (('change', ('spec', 'x'), 1, 2),)",
         "call: a update retry 0, 0s",
@@ -499,42 +499,42 @@ fn a_change_while_the_operator_is_down_amid_the_handling_becomes_the_next_update
 }
 
 /// The lines that tell how many handlers have succeeded.
-fn processed(theatre: &Theatre) -> Vec<&str> {
-    theatre.protocol.iter().filter(|line| line.contains(" is processed: ")).map(String::as_str).collect()
+fn processed(scenario: &Scenario) -> Vec<&str> {
+    scenario.protocol.iter().filter(|line| line.contains(" is processed: ")).map(String::as_str).collect()
 }
 
 /// Handlers that have seen the newest state are not called in the next update, but still count in the creation.
 #[test]
 fn those_that_have_seen_the_newest_state_count_once_in_each_round() {
-    let mut theatre = Theatre::new(
+    let mut scenario = Scenario::new(
         spec(),
         vec![on(0, "a", "create"), on(1, "b", "create"), declare(2, "f", json!({"field": ["spec", "x"]}))],
     );
-    theatre.turn();
-    theatre.edit(json!({"spec": {"y": 2}}));
-    theatre.play();
-    assert_eq!(processed(&theatre)[0], "info: Creation is processed: 3 succeeded; 0 failed.");
+    scenario.turn();
+    scenario.edit(json!({"spec": {"y": 2}}));
+    scenario.play();
+    assert_eq!(processed(&scenario)[0], "info: Creation is processed: 3 succeeded; 0 failed.");
 }
 
 #[test]
 fn functions_with_one_id_share_one_record_and_count_once() {
     let handlers = vec![on(0, "a", "create"), on(1, "a", "resume"), on(2, "b", "create")];
-    let mut theatre = Theatre::new(spec(), handlers).with_outcomes("a", [temporary(1.0)]);
-    theatre.play();
-    assert_eq!(processed(&theatre), ["info: Creation is processed: 2 succeeded; 0 failed."]);
+    let mut scenario = Scenario::new(spec(), handlers).with_outcomes("a", [temporary(1.0)]);
+    scenario.play();
+    assert_eq!(processed(&scenario), ["info: Creation is processed: 2 succeeded; 0 failed."]);
 }
 
 /// In kopf 1.45, the progress stays on the object, and `a` does not get to know that its change was taken back.
 #[test]
 fn a_change_that_is_taken_back_is_undone() {
-    let mut theatre = Theatre::new(handled(spec(), spec()), vec![on(0, "a", "update"), on(1, "b", "update")]);
-    theatre.edit(json!({"spec": {"x": 2}}));
-    theatre.turn();
-    theatre.protocol.clear();
-    theatre.edit(json!({"spec": {"x": 1}}));
-    theatre.play();
+    let mut scenario = Scenario::new(handled(spec(), spec()), vec![on(0, "a", "update"), on(1, "b", "update")]);
+    scenario.edit(json!({"spec": {"x": 2}}));
+    scenario.turn();
+    scenario.protocol.clear();
+    scenario.edit(json!({"spec": {"x": 1}}));
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Something has changed, but we are not interested (the essence is the same).
             patch: kopf.zalando.org/a = null
@@ -565,13 +565,13 @@ fn a_change_that_is_taken_back_is_undone() {
 
 #[test]
 fn children() {
-    let mut theatre = Theatre::new(spec(), vec![on(0, "p", "create")])
+    let mut scenario = Scenario::new(spec(), vec![on(0, "p", "create")])
         .with_outcomes("p/a", [Ok(Some(json!("one")))])
         .with_outcomes("p/b", [temporary(5.0)]);
-    theatre.children.insert("p", vec![declare(10, "p/a", json!({})), declare(11, "p/b", json!({}))]);
-    theatre.play();
+    scenario.children.insert("p", vec![declare(10, "p/a", json!({})), declare(11, "p/b", json!({}))]);
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Creation is in progress: …
             debug: Handler 'p' is invoked.
@@ -614,15 +614,15 @@ fn children() {
 
 #[test]
 fn storages_and_lifecycles_of_the_user() {
-    let mut theatre =
-        Theatre::new(spec(), vec![on(0, "a", "create"), on(1, "b", "create")]).with_settings(|settings| {
+    let mut scenario =
+        Scenario::new(spec(), vec![on(0, "a", "create"), on(1, "b", "create")]).with_settings(|settings| {
             settings.progress = ProgressStorage::Front;
             settings.diffbase = DiffBaseStorage::Front;
             settings.lifecycle = Lifecycle::Front;
         });
-    theatre.turn();
+    scenario.turn();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             storage? a b [] true true
             debug: Creation is in progress: …
@@ -635,9 +635,9 @@ fn storages_and_lifecycles_of_the_user() {
             delay: 0
         "#,
     );
-    theatre.turn();
+    scenario.turn();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             storage? a b [] true true
             debug: Creation is in progress: …
@@ -656,16 +656,16 @@ fn storages_and_lifecycles_of_the_user() {
 
 #[test]
 fn storages_in_the_status() {
-    let mut theatre =
-        Theatre::new(spec(), vec![on(0, "a", "create"), on(1, "b", "create")]).with_settings(|settings| {
+    let mut scenario =
+        Scenario::new(spec(), vec![on(0, "a", "create"), on(1, "b", "create")]).with_settings(|settings| {
             let field = |path: &str| FieldPath::parse(path);
             let (progress, touch) = (field("status.my.progress"), field("status.my.dummy"));
             settings.progress = ProgressStorage::Status { field: progress, touch_field: touch, write: true };
             settings.diffbase = DiffBaseStorage::Status { field: field("status.my.last"), ignored_fields: Vec::new() };
         });
-    theatre.play();
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Creation is in progress: …
             debug: Handler 'a' is invoked.
@@ -715,11 +715,11 @@ fn callbacks_of_filters_are_asked_once_and_only_if_needed() {
         asked(1, "refused", json!({})),
         asked(2, "accepted", json!({"tier": {"callback": true}})),
     ];
-    let mut theatre = Theatre::new(json!({"metadata": {"labels": {"tier": "gold"}}}), handlers);
-    theatre.callbacks = HashMap::from([(1, false), (2, true)]);
-    theatre.play();
+    let mut scenario = Scenario::new(json!({"metadata": {"labels": {"tier": "gold"}}}), handlers);
+    scenario.callbacks = HashMap::from([(1, false), (2, true)]);
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             filters? 1 When None; 2 Label("tier") Some(String("gold"))
             filters? 2 When None
@@ -739,15 +739,15 @@ fn callbacks_of_filters_are_asked_once_and_only_if_needed() {
 #[test]
 fn spies_are_called_for_every_event_and_nothing_else() {
     let spy = |index, id| declare(index, id, json!({"kind": "watching"}));
-    let mut theatre = Theatre::new(spec(), vec![spy(0, "a"), spy(1, "b")])
+    let mut scenario = Scenario::new(spec(), vec![spy(0, "a"), spy(1, "b")])
         .with_outcomes("a", [arbitrary()])
         .with_outcomes("b", [Ok(Some(json!(5)))]);
-    theatre.turn();
-    theatre.turn();
-    theatre.event = Some(EventType::Deleted);
-    theatre.turn();
+    scenario.turn();
+    scenario.turn();
+    scenario.event = Some(EventType::Deleted);
+    scenario.turn();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug (local): Handler 'a' is invoked.
             call: a Some("ADDED")
@@ -770,11 +770,11 @@ fn spies_are_called_for_every_event_and_nothing_else() {
 #[test]
 fn outdated_bodies() {
     let spy = declare(0, "spy", json!({"kind": "watching"}));
-    let mut theatre = Theatre::new(spec(), vec![spy, on(1, "c", "create"), on(2, "d", "delete")]);
-    theatre.consistent = false;
-    theatre.turn();
+    let mut scenario = Scenario::new(spec(), vec![spy, on(1, "c", "create"), on(2, "d", "delete")]);
+    scenario.consistent = false;
+    scenario.turn();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug (local): Handler 'spy' is invoked.
             call: spy Some("ADDED")
@@ -788,27 +788,27 @@ fn outdated_bodies() {
 fn objects_of_no_interest() {
     let filtered = declare(0, "c", json!({"reason": "create", "labels": {"tier": {"equals": "gold"}}}));
     let broken = json!({"metadata": {"annotations": {"kopf.zalando.org/last-handled-configuration": "{"}}});
-    let mut theatre = Theatre::new(broken, vec![filtered]);
-    theatre.play();
-    check(&mut theatre, "");
+    let mut scenario = Scenario::new(broken, vec![filtered]);
+    scenario.play();
+    check(&mut scenario, "");
 }
 
 #[test]
 fn deletions_that_are_not_ours() {
     let held_by_others = json!({"metadata": {"finalizers": ["example.com/other"]}, "spec": {"x": 1}});
-    let mut theatre = Theatre::new(held_by_others, vec![on(0, "d", "delete")]);
-    theatre.delete();
-    theatre.play();
+    let mut scenario = Scenario::new(held_by_others, vec![on(0, "d", "delete")]);
+    scenario.delete();
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Deletion, but we are done with it, and we do not care.
         "#,
     );
-    theatre.event = Some(EventType::Deleted);
-    theatre.play();
+    scenario.event = Some(EventType::Deleted);
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Deleted, really deleted, and we are notified.
         "#,
@@ -824,11 +824,11 @@ fn what_cannot_be_read_is_told_and_replaced() {
         "kopf.zalando.org/b": r#"{"retries":"many","started":"yesterday"}"#,
     });
     let content = json!({"metadata": {"annotations": annotations}, "spec": {"x": 1}});
-    let mut theatre = Theatre::new(content, vec![on(0, "a", "create"), on(1, "b", "create")])
+    let mut scenario = Scenario::new(content, vec![on(0, "a", "create"), on(1, "b", "create")])
         .with_settings(|settings| settings.lifecycle = Lifecycle::AllAtOnce);
-    theatre.play();
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             warning (local): The stored state in kopf.zalando.org/last-handled-configuration is ignored, as it cannot be read: not a JSON object
             warning (local): The stored state in kopf.zalando.org/a is ignored, as it cannot be read: key must be a string at line 1 column 2
@@ -852,10 +852,10 @@ fn what_cannot_be_read_is_told_and_replaced() {
 #[test]
 fn what_cannot_be_read_is_removed_where_nothing_is_to_be_done() {
     let broken = json!({"metadata": {"annotations": {"kopf.zalando.org/a": "{"}}, "spec": {"x": 1}});
-    let mut theatre = Theatre::new(handled(broken, spec()), vec![on(0, "a", "update")]);
-    theatre.play();
+    let mut scenario = Scenario::new(handled(broken, spec()), vec![on(0, "a", "update")]);
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Something has changed, but we are not interested (the essence is the same).
             warning (local): The stored state in kopf.zalando.org/a is ignored, as it cannot be read: EOF while parsing an object at line 1 column 1
@@ -871,10 +871,10 @@ fn progress_of_handlers_that_do_not_match_any_more() {
     let record = r#"{"started":"2026-11-15T11:00:00.000000+00:00","purpose":"update","retries":2}"#;
     let content = json!({"metadata": {"annotations": {"kopf.zalando.org/a": record}}, "spec": {"x": 1, "y": 1}});
     let field = declare(0, "a", json!({"reason": "update", "field": ["spec", "x"], "field_needs_change": true}));
-    let mut theatre = Theatre::new(handled(content, spec()), vec![field]);
-    theatre.play();
+    let mut scenario = Scenario::new(handled(content, spec()), vec![field]);
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Updating is in progress: …
             debug: Updating diff: (('add', ('spec', 'y'), None, 1),)
@@ -890,10 +890,10 @@ fn half_finished_retries_of_kopf_are_taken_over() {
     let record = r#"{"started":"2026-11-15T11:59:00.000000+00:00","delayed":"2026-11-15T12:00:10.000000+00:00","purpose":"create","retries":2,"success":false,"failure":false,"message":"boo"}"#;
     let annotations = json!({"kopf.zalando.org/a": record, "kopf.zalando.org/touch-dummy": "2026"});
     let content = json!({"metadata": {"annotations": annotations}, "spec": {"x": 1}});
-    let mut theatre = Theatre::new(content, vec![on(0, "a", "create")]).listed();
-    theatre.play();
+    let mut scenario = Scenario::new(content, vec![on(0, "a", "create")]).listed();
+    scenario.play();
     check(
-        &mut theatre,
+        &mut scenario,
         r#"
             debug: Creation is in progress: …
             delay: 10

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use kopf_object::Body;
 use kopf_reaction::{
-    Ask, CallError, CallOutcome, Handler, IndexConclusion, IndexFailures, IndexStep, Indexing, Reply, Severity,
+    CallError, CallOutcome, Effect, EffectResult, Handler, IndexFailures, Indexing, IndexingConclusion, IndexingStep,
+    Severity,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -36,7 +37,7 @@ enum Outcome {
 }
 
 impl Outcome {
-    fn into_reply(self) -> Reply {
+    fn into_reply(self) -> EffectResult {
         let text = || "boo".to_owned();
         let result = match self {
             Self::Value => Ok(None),
@@ -46,7 +47,7 @@ impl Outcome {
             Self::Permanent => Err(CallError::Permanent { message: text(), display: text() }),
             Self::Arbitrary => Err(CallError::Arbitrary { message: text(), display: text() }),
         };
-        Reply::Called(CallOutcome { result, subrefs: Default::default() })
+        EffectResult::Called(CallOutcome { result, subrefs: Default::default() })
     }
 }
 
@@ -57,29 +58,31 @@ fn index(
     failures: IndexFailures,
     now: Timestamp,
     behave: impl Fn(&str) -> Outcome,
-) -> (Vec<String>, IndexConclusion, Vec<String>) {
+) -> (Vec<String>, IndexingConclusion, Vec<String>) {
     let mut indexing = Indexing::new(Body::from_value(body), handlers, failures, 60.0, false);
-    let (mut calls, mut reply) = (Vec::new(), None);
+    let (mut calls, mut result) = (Vec::new(), None);
     let mut notes = Vec::new();
     loop {
-        let step = indexing.step(reply.take(), now, &mut || 0.5);
+        let step = indexing.step(result.take(), now, &mut || 0.5);
         notes.extend(indexing.take_notes().into_iter().map(|note| {
             assert!(note.local && note.severity >= Severity::Warning);
             note.text
         }));
         match step {
-            IndexStep::Done(conclusion) => return (calls, conclusion, notes),
-            IndexStep::Ask(Ask::Filters(questions)) => reply = Some(Reply::Filters(vec![true; questions.len()])),
-            IndexStep::Ask(Ask::Call(request)) => {
-                calls.push(format!("{}#{}", request.handler.id, request.retry));
-                reply = Some(behave(&request.handler.id).into_reply());
+            IndexingStep::Done(conclusion) => return (calls, conclusion, notes),
+            IndexingStep::Effect(Effect::Filters(questions)) => {
+                result = Some(EffectResult::Filters(vec![true; questions.len()]))
             }
-            IndexStep::Ask(other) => panic!("{other:?}"),
+            IndexingStep::Effect(Effect::Call(request)) => {
+                calls.push(format!("{}#{}", request.handler.id, request.retry));
+                result = Some(behave(&request.handler.id).into_reply());
+            }
+            IndexingStep::Effect(other) => panic!("{other:?}"),
         }
     }
 }
 
-fn ids(conclusion: &IndexConclusion) -> Vec<&str> {
+fn ids(conclusion: &IndexingConclusion) -> Vec<&str> {
     conclusion.excluded.iter().map(|id| &**id).collect()
 }
 
@@ -93,7 +96,7 @@ fn all_matching_handlers_are_called_and_the_others_have_nothing() {
     let labelled = json!({"metadata": {"labels": {"app": "x"}}});
     let (calls, conclusion, notes) = index(&handlers, labelled, Vec::new(), start(), |_| Outcome::Value);
     assert_eq!(calls, ["all#0", "labelled#0", "asked#0"]);
-    assert_eq!((conclusion, notes), (IndexConclusion::default(), Vec::new()));
+    assert_eq!((conclusion, notes), (IndexingConclusion::default(), Vec::new()));
     let (calls, conclusion, _) = index(&handlers, json!({}), Vec::new(), start(), |_| Outcome::Value);
     assert_eq!((calls, ids(&conclusion)), (vec!["all#0".into(), "asked#0".into()], vec!["labelled"]));
 }
@@ -129,7 +132,7 @@ fn temporary_errors_are_tried_again_when_it_is_time() {
     let (calls, second, _) = index(&handlers, json!({}), early.failures, later(10), fail);
     assert_eq!(calls, ["fn#1"]);
     let (calls, success, _) = index(&handlers, json!({}), second.failures.clone(), later(20), |_| Outcome::Value);
-    assert_eq!((calls, success), (vec!["fn#2".into()], IndexConclusion::default()));
+    assert_eq!((calls, success), (vec!["fn#2".into()], IndexingConclusion::default()));
     let (_, exhausted, notes) = index(&handlers, json!({}), second.failures, later(20), fail);
     assert_eq!(notes, ["Indexer 'fn' failed temporarily but will exceed 3 retries: boo"]);
     assert_eq!((ids(&exhausted), exhausted.delay), (vec!["fn"], None));

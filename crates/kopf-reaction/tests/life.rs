@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::Value;
+use simulation::life::World;
 use simulation::plan::{Action, Edit, Fate, Kind, Life, Only, Plan, lives};
-use simulation::world::World;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(number_of_lives()))]

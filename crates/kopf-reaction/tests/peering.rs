@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use jiff::{SignedDuration, Timestamp};
-use kopf_reaction::{Oneself, Peer, judge_peers, keepalive_pause};
+use kopf_reaction::{OwnPeer, Peer, decide_peering, keepalive_pause};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -16,8 +16,8 @@ fn after(seconds: i64) -> Timestamp {
     start() + SignedDuration::from_secs(seconds)
 }
 
-fn oneself(identity: &str, priority: i64) -> Oneself {
-    Oneself { identity: identity.to_owned(), priority, sharded: false }
+fn own_peer(identity: &str, priority: i64) -> OwnPeer {
+    OwnPeer { identity: identity.to_owned(), priority, sharded: false }
 }
 
 fn peers() -> impl Strategy<Value = Vec<Peer>> {
@@ -48,7 +48,7 @@ proptest! {
         let status = status(&peers);
         let alive: Vec<&Peer> = peers.iter().filter(|peer| !peer.is_dead(start())).collect();
         let works = |peer: &&&Peer| {
-            !judge_peers(Some(&status), &oneself(&peer.identity, peer.priority), start()).must_pause()
+            !decide_peering(Some(&status), &own_peer(&peer.identity, peer.priority), start()).must_pause()
         };
         let working: Vec<&&Peer> = alive.iter().filter(works).collect();
         prop_assert!(working.len() <= 1);
@@ -61,10 +61,10 @@ proptest! {
     /// Whoever pauses goes on as soon as those in its way are dead, if it looks again whenever it wanted to.
     #[test]
     fn every_pause_has_an_end(peers in peers(), priority in 0_i64..4) {
-        let (status, me) = (status(&peers), oneself("me", priority));
+        let (status, me) = (status(&peers), own_peer("me", priority));
         let mut now = start();
         for _ in 0..=peers.len() {
-            let verdict = judge_peers(Some(&status), &me, now);
+            let verdict = decide_peering(Some(&status), &me, now);
             prop_assert_eq!(verdict.must_pause(), verdict.until.is_some());
             prop_assert!(verdict.dead.iter().all(|dead| !verdict.conflicts.iter().any(|peer| peer.identity == *dead)));
             match verdict.until {
@@ -84,7 +84,7 @@ proptest! {
         let values = [json!(number), json!(text), json!({"priority": number, "lifetime": number, "lastseen": text}),
                       json!({"lifetime": i64::MAX}), json!([text])];
         let items: Map<String, Value> = keys.into_iter().zip(values).collect();
-        let verdict = judge_peers(Some(&Value::Object(items)), &oneself("me", 0), start());
+        let verdict = decide_peering(Some(&Value::Object(items)), &own_peer("me", 0), start());
         prop_assert!(verdict.until.is_none_or(|until| until > start()));
     }
 

@@ -137,7 +137,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::HandlerKind;
+    use crate::HandlerType;
     use proptest::prelude::*;
 
     fn handler(declaration: Value) -> Arc<Handler> {
@@ -263,7 +263,7 @@ mod tests {
         fn one_webhook_per_handler(count in 0_usize..5) {
             let handlers: Vec<_> = (0..count).map(|_| handler(json!({}))).collect();
             prop_assert_eq!(built(&handlers, false).len(), count);
-            prop_assert!(handlers.iter().all(|handler| handler.kind == HandlerKind::Webhook));
+            prop_assert!(handlers.iter().all(|handler| handler.handler_type == HandlerType::Webhook));
         }
     }
 }

@@ -113,18 +113,18 @@ fn filters() {
     ];
     for (declaration, expected) in table {
         let handlers = [handler(json!({}), declaration.clone())];
-        let matching = parsed(json!({})).matching(&handlers, &Answers::default()).unwrap();
+        let matching = parsed(json!({})).matching(&handlers, &FilterAnswers::default()).unwrap();
         assert_eq!(!matching.is_empty(), expected, "{declaration}");
     }
     let asked = [handler(json!({}), json!({"when": true}))];
-    let questions = parsed(json!({})).matching(&asked, &Answers::default()).unwrap_err();
-    let mut answers = Answers::default();
+    let questions = parsed(json!({})).matching(&asked, &FilterAnswers::default()).unwrap_err();
+    let mut answers = FilterAnswers::default();
     answers.insert(&questions[0], true);
     assert_eq!(parsed(json!({})).matching(&asked, &answers).unwrap().len(), 1);
 }
 
-fn refused(error: CallError) -> Refused {
-    Refused::from(&error)
+fn refused(error: CallError) -> Denial {
+    Denial::from(&error)
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn answers() {
             "response": {"uid": "u1", "allowed": true},
         })
     );
-    let patch = [Operation::Add { path: "/spec/x".into(), value: json!(1) }];
+    let patch = [PatchOperation::Add { path: "/spec/x".into(), value: json!(1) }];
     let answer = review.answer(&[], &["careful".into()], &patch);
     assert_eq!(answer["response"]["warnings"], json!(["careful"]));
     assert_eq!(answer["response"]["patchType"], json!("JSONPatch"));
@@ -152,7 +152,7 @@ fn the_best_reason_is_told() {
     let arbitrary = || CallError::Arbitrary { message: both("a").0, display: both("a").1 };
     let temporary = || CallError::Temporary { message: both("t").0, display: both("t").1, delay: None };
     let permanent = || CallError::Permanent { message: both("p").0, display: both("p").1 };
-    let admission = |code| CallError::Refused { message: both("r").0, display: both("r").1, code };
+    let admission = |code| CallError::Denied { message: both("r").0, display: both("r").1, code };
     let table = [
         (vec![arbitrary()], "a", 500),
         (vec![arbitrary(), temporary()], "t", 500),
@@ -161,7 +161,7 @@ fn the_best_reason_is_told() {
         (vec![admission(None)], "r", 500),
     ];
     for (errors, message, code) in table {
-        let refusals: Vec<Refused> = errors.into_iter().map(refused).collect();
+        let refusals: Vec<Denial> = errors.into_iter().map(refused).collect();
         let answer = parsed(json!({})).answer(&refusals, &[], &[]);
         assert_eq!(answer["response"]["allowed"], json!(false));
         assert_eq!(answer["response"]["status"], json!({"message": message, "code": code}));

@@ -3,21 +3,21 @@
 use std::time::Duration;
 
 use super::StopReasons;
-use super::run::{RunSettings, duration};
-use crate::{Handler, HandlerKind, Note, Seconds};
+use super::task::{TaskSettings, duration};
+use crate::{Handler, HandlerType, Note, Seconds};
 
 /// A run that was asked to stop while its function was being called.
 #[derive(Clone, Debug)]
 pub(crate) struct Stopping {
     pub reasons: StopReasons,
-    stage: Stage,
+    stage: StopStage,
     /// Nothing goes on after it: the operator stops or pauses, so that nobody will look at the run again.
     last_call: bool,
 }
 
 /// How far it is. Each stage has its time; then comes the next one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Stage {
+enum StopStage {
     /// The flag is set: whatever looks at it exits in an instant.
     Flagged { since: Duration, until: Duration },
     /// It is given time to exit by the flag.
@@ -33,89 +33,91 @@ enum Stage {
 /// What is to be done about a run that stops.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StopStep {
-    /// All the reasons, if there are new ones to be told to the function.
-    pub told: Option<StopReasons>,
+    /// All the reasons, if there are new ones to be new_reasons to the function.
+    pub new_reasons: Option<StopReasons>,
     /// When to come again; None if there is nothing to come for.
     pub next: Option<Duration>,
     pub notes: Vec<Note>,
 }
 
 impl Stopping {
-    pub fn new(now: Duration, settings: &RunSettings) -> Self {
-        let stage = Stage::Flagged { since: now, until: now + settings.instant_exit };
+    pub fn new(now: Duration, settings: &TaskSettings) -> Self {
+        let stage = StopStage::Flagged { since: now, until: now + settings.instant_exit };
         Self { reasons: StopReasons::default(), stage, last_call: false }
     }
 
     /// One more reason; the first one is what has begun it all.
-    pub fn add(&mut self, reason: StopReasons, now: Duration, settings: &RunSettings) -> StopStep {
+    pub fn add(&mut self, reason: StopReasons, now: Duration, settings: &TaskSettings) -> StopStep {
         let before = self.reasons;
         self.reasons = before.union(reason);
         self.last_call |=
             reason.contains(StopReasons::OPERATOR_EXITING) || reason.contains(StopReasons::OPERATOR_PAUSING);
-        if self.last_call && matches!(self.stage, Stage::Polled { .. }) {
-            self.stage = Stage::Flagged { since: now, until: now + settings.instant_exit };
+        if self.last_call && matches!(self.stage, StopStage::Polled { .. }) {
+            self.stage = StopStage::Flagged { since: now, until: now + settings.instant_exit };
         }
-        let told = (self.reasons != before).then_some(self.reasons);
-        StopStep { told, next: self.deadline(), ..StopStep::default() }
+        let new_reasons = (self.reasons != before).then_some(self.reasons);
+        StopStep { new_reasons, next: self.deadline(), ..StopStep::default() }
     }
 
     pub fn is_abandoned(&self) -> bool {
-        self.stage == Stage::Abandoned
+        self.stage == StopStage::Abandoned
     }
 
     /// The next stages, as far as their time has come.
-    pub fn step(&mut self, handler: &Handler, now: Duration, settings: &RunSettings) -> StopStep {
+    pub fn step(&mut self, handler: &Handler, now: Duration, settings: &TaskSettings) -> StopStep {
         let before = self.reasons;
         let mut step = StopStep::default();
         while self.deadline().is_some_and(|until| until <= now) {
             self.advance(handler, now, settings, &mut step);
         }
-        step.told = (self.reasons != before).then_some(self.reasons);
+        step.new_reasons = (self.reasons != before).then_some(self.reasons);
         step.next = self.deadline();
         step
     }
 
     fn deadline(&self) -> Option<Duration> {
         match self.stage {
-            Stage::Flagged { until, .. }
-            | Stage::Signalled { until }
-            | Stage::Cancelled { until }
-            | Stage::Polled { until } => Some(until),
-            Stage::Abandoned => None,
+            StopStage::Flagged { until, .. }
+            | StopStage::Signalled { until }
+            | StopStage::Cancelled { until }
+            | StopStage::Polled { until } => Some(until),
+            StopStage::Abandoned => None,
         }
     }
 
-    fn advance(&mut self, handler: &Handler, now: Duration, settings: &RunSettings, step: &mut StopStep) {
-        let is_daemon = handler.kind == HandlerKind::Daemon;
+    fn advance(&mut self, handler: &Handler, now: Duration, settings: &TaskSettings, step: &mut StopStep) {
+        let is_daemon = handler.handler_type == HandlerType::Daemon;
         let options = Some(&handler.background).filter(|_| is_daemon);
         let seconds = |option: Option<&Seconds>| option.map(|seconds| duration(seconds.as_f64()));
         let backoff = options.and_then(|options| seconds(options.cancellation_backoff.as_ref()));
         let timeout = options.and_then(|options| seconds(options.cancellation_timeout.as_ref()));
         let title = handler.title();
         match (self.stage, backoff, timeout) {
-            (Stage::Flagged { since, .. }, Some(backoff), _) => {
+            (StopStage::Flagged { since, .. }, Some(backoff), _) => {
                 self.reasons = self.reasons.union(StopReasons::DAEMON_SIGNALLED);
                 step.notes.push(Note::debug(format!("{title} is signalled to exit gracefully.")).local());
-                self.stage = Stage::Signalled { until: (since + backoff).max(now) };
+                self.stage = StopStage::Signalled { until: (since + backoff).max(now) };
             }
-            (Stage::Flagged { .. } | Stage::Signalled { .. }, _, Some(timeout)) => {
+            (StopStage::Flagged { .. } | StopStage::Signalled { .. }, _, Some(timeout)) => {
                 self.reasons = self.reasons.union(StopReasons::DAEMON_CANCELLED);
                 step.notes.push(Note::debug(format!("{title} is signalled to exit by force.")).local());
-                self.stage = Stage::Cancelled { until: now + timeout };
+                self.stage = StopStage::Cancelled { until: now + timeout };
             }
-            (Stage::Flagged { .. } | Stage::Signalled { .. } | Stage::Polled { .. }, ..) if !self.last_call => {
+            (StopStage::Flagged { .. } | StopStage::Signalled { .. } | StopStage::Polled { .. }, ..)
+                if !self.last_call =>
+            {
                 let polling = options.and_then(|options| options.cancellation_polling.clone());
                 let polling = polling.unwrap_or_else(|| settings.cancellation_polling.clone());
                 let text = format!("{title} is still exiting. The next check is in {polling} seconds.");
                 step.notes.push(Note::debug(text).local());
                 let pause = duration(polling.as_f64()).max(SHORTEST_POLLING);
-                self.stage = Stage::Polled { until: now + pause };
+                self.stage = StopStage::Polled { until: now + pause };
             }
             _ => {
                 self.reasons = self.reasons.union(StopReasons::DAEMON_ABANDONED);
                 let text = format!("{title} did not exit in time. Leaving it orphaned.");
                 step.notes.push(Note::warning(text).local());
-                self.stage = Stage::Abandoned;
+                self.stage = StopStage::Abandoned;
             }
         }
     }

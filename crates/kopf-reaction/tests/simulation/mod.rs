@@ -1,13 +1,13 @@
 //! One object in a simulated cluster: enough of the API's behaviour to play through the life of an object.
 //!
 //! Shared by the tests: `life.rs` plays random lives ([`plan`], [`world`]), `cycle.rs` plays
-//! written scenarios ([`theatre`]).
+//! written scenarios ([`scenario`]).
 
 #![allow(dead_code, reason = "each test crate uses its own part of it")]
 
 pub mod plan;
-pub mod theatre;
-pub mod world;
+pub mod scenario;
+pub mod life;
 
 use std::sync::Arc;
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use kopf_object::{Body, FieldPath};
 use kopf_reaction::{
-    Ask, BackgroundView, CallError, CallOutcome, CallRequest, Conclusion, Cycle, CycleInput, DiffBaseStorage,
-    EventType, Handler, HandlerKind, HandlerSet, ReactionSettings, Reason, Reply, Round, Scene, Step, StorageOperation,
-    SubStep,
+    BackgroundView, Batch, CallError, CallOutcome, CallRequest, Cause, Cycle, CycleConclusion, CycleInput, CycleStep,
+    DiffBaseStorage, Effect, EffectResult, EventType, Handler, HandlerSet, HandlerType, ReactionSettings, Reason,
+    StorageOperation, SubBatchStep,
 };
 use serde_json::{Value, json};
 
@@ -69,15 +69,15 @@ pub struct Ledger {
     pub was_held_at_deletion: bool,
     pub tier_was_edited: bool,
     pub essences_stored: usize,
-    /// Finished and stored in the round under way.
+    /// Finished and stored in the batch under way.
     finished_in_round: HashSet<Arc<str>>,
     /// The handlers with stored successes: the reason, and how many essences and edits there were.
     succeeded: HashSet<(Arc<str>, Reason, usize, usize)>,
-    /// How many tries of a handler are stored in its round.
-    tries: HashMap<(Arc<str>, usize), u32>,
+    /// How many attempts of a handler are stored in its batch.
+    attempts: HashMap<(Arc<str>, usize), u32>,
     edits: usize,
-    /// Counts up whenever counters may start anew: with each reason, and with each stored essence.
-    rounds: usize,
+    /// HandlerCounts up whenever counters may start anew: with each reason, and with each stored essence.
+    batches: usize,
     last_reason: Option<Reason>,
 }
 
@@ -291,7 +291,7 @@ impl World {
             background: BackgroundView::default(),
             verbose: false,
         };
-        Cycle::new(input).remembering(self.operator.partly_handled.clone())
+        Cycle::new(input).with_partly_handled(self.operator.partly_handled.clone())
     }
 
     fn draft(&self) -> Draft {
@@ -323,26 +323,26 @@ impl World {
             self.restart();
             return After::Again;
         };
-        let scene = Arc::clone(cycle.scene().expect("a scene"));
-        self.observe(scene.reason());
-        if let Some(round) = cycle.round() {
-            self.note_finished(round, &scene, &self.handlers.owned, &mut draft);
+        let cause = Arc::clone(cycle.cause().expect("a cause"));
+        self.observe(cause.reason);
+        if let Some(batch) = cycle.batch() {
+            self.note_finished(batch, &cause, &self.handlers.distinct_change_handlers, &mut draft);
         }
         let notes = cycle.take_notes();
         let texts = notes.into_iter().filter(|note| !note.local).map(|note| note.text).collect::<Vec<_>>();
-        self.log.push(format!("  {:?}: {}\n    {}", scene.cause, conclusion.patch.as_value(), texts.join("\n    ")));
+        self.log.push(format!("  {:?}: {}\n    {}", cause.reason, conclusion.patch.as_value(), texts.join("\n    ")));
         self.told.extend(texts);
         match fate {
-            Fate::Refused => After::Again,
+            Fate::Denial => After::Again,
             Fate::KilledBeforePatch => {
                 self.restart();
                 After::Again
             }
-            _ => self.apply(&scene, conclusion, version, fate, draft),
+            _ => self.apply(&cause, conclusion, version, fate, draft),
         }
     }
 
-    fn apply(&mut self, scene: &Scene, conclusion: Conclusion, version: u64, fate: &Fate, draft: Draft) -> After {
+    fn apply(&mut self, cause: &Cause, conclusion: CycleConclusion, version: u64, fate: &Fate, draft: Draft) -> After {
         let (known, stored) = (self.object.version(), self.stored_essence());
         let mut patch = conclusion.patch.clone();
         for (id, result) in &conclusion.results {
@@ -354,12 +354,12 @@ impl World {
         self.object.merge(&patch);
         self.store(&conclusion);
         let essence = self.stored_essence();
-        self.settle(scene, draft, essence != stored, conclusion.fully_handled);
-        if (conclusion.fully_handled || essence != stored) && essence != scene.new {
+        self.settle(cause, draft, essence != stored, conclusion.fully_handled);
+        if (conclusion.fully_handled || essence != stored) && essence != cause.new {
             // What comes next is another update, even if it happens to have the same old and new.
             self.ledger.succeeded.clear();
             // It is remembered by this operator only what the handlers have seen, as that is not what is stored.
-            let all = self.handlers.owned.iter().chain(self.children.values().flatten());
+            let all = self.handlers.distinct_change_handlers.iter().chain(self.children.values().flatten());
             self.ledger.finished_in_round.extend(all.map(|handler| Arc::clone(&handler.id)));
         }
         if matches!(fate, Fate::KilledBetweenPatches) {
@@ -383,7 +383,7 @@ impl World {
     }
 
     /// What the storages of the user do.
-    fn store(&mut self, conclusion: &Conclusion) {
+    fn store(&mut self, conclusion: &CycleConclusion) {
         for operation in conclusion.operations.iter().cloned() {
             match operation {
                 StorageOperation::Store { id, record } => {
@@ -401,33 +401,33 @@ impl World {
     }
 
     /// What has happened is stored, so it counts.
-    fn settle(&mut self, scene: &Scene, draft: Draft, essence_is_new: bool, round_is_over: bool) {
+    fn settle(&mut self, cause: &Cause, draft: Draft, essence_is_new: bool, round_is_over: bool) {
         let ledger = &mut self.ledger;
         for id in draft.tried {
-            *ledger.tries.entry((id, ledger.rounds)).or_default() += 1;
+            *ledger.attempts.entry((id, ledger.batches)).or_default() += 1;
         }
         for (id, seen, success) in draft.finished {
             ledger.inherited.remove(&id);
             self.operator.served.insert(Arc::clone(&id));
             ledger.finished_in_round.insert(Arc::clone(&id));
-            if scene.reason() == Reason::Delete {
+            if cause.reason == Reason::Delete {
                 ledger.finished_deletions.insert(Arc::clone(&id));
             }
             if success {
-                ledger.succeeded.insert((Arc::clone(&id), scene.reason(), ledger.essences_stored, draft.edits));
+                ledger.succeeded.insert((Arc::clone(&id), cause.reason, ledger.essences_stored, draft.edits));
             }
             ledger.seen.insert(id, (seen, success));
         }
         if essence_is_new || round_is_over {
             ledger.finished_in_round.clear();
-            ledger.rounds += 1;
+            ledger.batches += 1;
         }
         ledger.essences_stored += usize::from(essence_is_new);
     }
 
     fn observe(&mut self, reason: Reason) {
         if self.ledger.last_reason.replace(reason) != Some(reason) {
-            self.ledger.rounds += 1;
+            self.ledger.batches += 1;
         }
     }
 
@@ -438,51 +438,51 @@ impl World {
         mut steps: Option<u8>,
         mut meanwhile: Option<&Edit>,
         draft: &mut Draft,
-    ) -> Option<Conclusion> {
-        let mut reply = None;
+    ) -> Option<CycleConclusion> {
+        let mut result = None;
         loop {
             let now = self.now;
-            let step = cycle.step(reply.take(), now, &mut || self.random.next());
+            let step = cycle.step(result.take(), now, &mut || self.random.next());
             if let Some(left) = &mut steps {
                 *left = left.checked_sub(1)?;
             }
-            reply = Some(match step {
-                Step::Done(conclusion) => return Some(*conclusion),
-                Step::Ask(Ask::Call(request)) => {
+            result = Some(match step {
+                CycleStep::Done(conclusion) => return Some(*conclusion),
+                CycleStep::Effect(Effect::Call(request)) => {
                     if let Some(edit) = meanwhile.take() {
                         self.edit(edit);
                     }
-                    Reply::Called(self.call(cycle, &request, draft))
+                    EffectResult::Called(self.call(cycle, &request, draft))
                 }
-                Step::Ask(ask) => self.answer(cycle, ask),
+                CycleStep::Effect(ask) => self.answer(cycle, ask),
             });
         }
     }
 
-    fn answer(&mut self, cycle: &Cycle, ask: Ask) -> Reply {
-        let body = cycle.scene().map_or_else(|| self.object.body(), |scene| scene.body.clone());
+    fn answer(&mut self, cycle: &Cycle, ask: Effect) -> EffectResult {
+        let body = cycle.cause().map_or_else(|| self.object.body(), |cause| cause.body.clone());
         match ask {
-            Ask::Filters(questions) => {
+            Effect::Filters(questions) => {
                 let is_gold = body.labels().get("tier").is_some_and(|tier| tier == "gold");
-                Reply::Filters(vec![is_gold; questions.len()])
+                EffectResult::Filters(vec![is_gold; questions.len()])
             }
-            Ask::Choose(candidates) => {
+            Effect::Choose(candidates) => {
                 let mut chosen: Vec<usize> = candidates.iter().map(|handler| handler.index).collect();
                 chosen.retain(|_| self.random.next() < 0.5);
                 if let (true, Some(first)) = (chosen.is_empty(), candidates.first()) {
                     chosen.push(first.index);
                 }
-                Reply::Chosen(chosen)
+                EffectResult::Chosen(chosen)
             }
-            Ask::Storage { ids, extra_fields, .. } => {
+            Effect::Storage { ids, extra_fields, .. } => {
                 let options = kopf_object::EssenceOptions { extra_fields, ..Default::default() };
                 let new = Some(kopf_object::build_essence(body.value(), &options));
                 let read = |id: Arc<str>| Some((Arc::clone(&id), self.database.records.get(&id)?.clone()));
                 let records = ids.into_iter().filter_map(read).collect();
-                Reply::Storage { old: self.database.essence.clone(), new, records }
+                EffectResult::Storage { old: self.database.essence.clone(), new, records }
             }
-            Ask::Call(_) => unreachable!("calls are answered elsewhere"),
-            Ask::Background(_) => unreachable!("there are no daemons in this world"),
+            Effect::Call(_) => unreachable!("calls are answered elsewhere"),
+            Effect::Background(_) => unreachable!("there are no daemons in this world"),
         }
     }
 
@@ -490,12 +490,12 @@ impl World {
         let handler = &request.handler;
         let result = self.fortune();
         let mut subrefs = BTreeSet::new();
-        if handler.kind == HandlerKind::Watching {
+        if handler.handler_type == HandlerType::Event {
             return CallOutcome { result, subrefs };
         }
-        let scene = Arc::clone(cycle.scene().expect("a scene"));
-        self.observe(scene.reason());
-        self.check_call(&scene, request, draft);
+        let cause = Arc::clone(cycle.cause().expect("a cause"));
+        self.observe(cause.reason);
+        self.check_call(&cause, request, draft);
         draft.tried.push(Arc::clone(&handler.id));
         draft.raised.extend(result.is_err().then(|| Arc::clone(&handler.id)));
         if let (Ok(_), Some(children)) = (&result, self.children.get(&handler.id).cloned()) {
@@ -514,48 +514,48 @@ impl World {
         subrefs: &mut BTreeSet<String>,
         draft: &mut Draft,
     ) -> (bool, Option<f64>) {
-        let mut round = cycle.sub_round(children.to_vec(), None).expect("a scene");
-        let mut reply = None;
+        let mut batch = cycle.sub_batch(children.to_vec(), None).expect("a cause");
+        let mut result = None;
         loop {
             let now = self.now;
-            match round.step(reply.take(), now, &mut || self.random.next()) {
-                SubStep::Ask(Ask::Call(request)) => {
+            match batch.step(result.take(), now, &mut || self.random.next()) {
+                SubBatchStep::Effect(Effect::Call(request)) => {
                     let outcome = self.call(cycle, &request, draft);
                     subrefs.extend(outcome.subrefs.iter().cloned());
-                    reply = Some(Reply::Called(outcome));
+                    result = Some(EffectResult::Called(outcome));
                 }
-                SubStep::Ask(ask) => reply = Some(self.answer(cycle, ask)),
-                SubStep::Done(conclusion) => {
+                SubBatchStep::Effect(ask) => result = Some(self.answer(cycle, ask)),
+                SubBatchStep::Done(conclusion) => {
                     subrefs.extend(conclusion.ids.iter().map(ToString::to_string));
-                    let scene = cycle.scene().expect("a scene");
-                    self.note_finished(round.round().expect("a round"), scene, children, draft);
-                    cycle.absorb(conclusion.operations, conclusion.results);
+                    let cause = cycle.cause().expect("a cause");
+                    self.note_finished(batch.batch().expect("a batch"), cause, children, draft);
+                    cycle.add_sub_batch(conclusion.operations, conclusion.results);
                     return (conclusion.done, conclusion.delay);
                 }
             }
         }
     }
 
-    /// The handlers that are finished since now; also those without a call, as their tries or time are used up.
-    fn note_finished(&self, round: &Round, scene: &Scene, handlers: &[Arc<Handler>], draft: &mut Draft) {
-        for (id, state) in round.states().iter().filter(|(_, state)| state.active && state.stopped == Some(self.now)) {
+    /// The handlers that are finished since now; also those without a call, as their attempts or time are used up.
+    fn note_finished(&self, batch: &Batch, cause: &Cause, handlers: &[Arc<Handler>], draft: &mut Draft) {
+        for (id, state) in batch.states().iter().filter(|(_, state)| state.active && state.stopped == Some(self.now)) {
             let handler = handlers.iter().find(|handler| handler.id == *id).expect("a declared handler");
-            let seen = scene.change_for(handler).1.unwrap_or_default();
+            let seen = cause.change_for(handler).1.unwrap_or_default();
             let success = state.success && !draft.raised.contains(id);
             draft.finished.push((Arc::clone(id), seen, success));
         }
     }
 
     /// What must hold whenever a handler is called.
-    fn check_call(&self, scene: &Scene, request: &CallRequest, draft: &Draft) {
+    fn check_call(&self, cause: &Cause, request: &CallRequest, draft: &Draft) {
         let CallRequest { handler, retry, timeout_seconds, .. } = request;
         let (id, ledger) = (&handler.id, &self.ledger);
         assert!(handler.retries.is_none_or(|retries| *retry < retries), "{id} is tried too often\n{}", self.story());
         assert!(timeout_seconds.is_none_or(|seconds| seconds > 0.0), "{id} has no time left\n{}", self.story());
-        let tries = ledger.tries.get(&(Arc::clone(id), ledger.rounds)).copied().unwrap_or_default();
-        assert!(*retry >= tries, "{id}: {tries} tries are stored, but this one has {retry}\n{}", self.story());
-        let occasion = (Arc::clone(id), scene.reason(), ledger.essences_stored, draft.edits);
-        let repeated = !scene.cause.initial && ledger.succeeded.contains(&occasion);
+        let attempts = ledger.attempts.get(&(Arc::clone(id), ledger.batches)).copied().unwrap_or_default();
+        assert!(*retry >= attempts, "{id}: {attempts} attempts are stored, but this one has {retry}\n{}", self.story());
+        let occasion = (Arc::clone(id), cause.reason, ledger.essences_stored, draft.edits);
+        let repeated = !cause.initial && ledger.succeeded.contains(&occasion);
         assert!(!repeated, "{id} is called again after its success was stored\n{}", self.story());
     }
 

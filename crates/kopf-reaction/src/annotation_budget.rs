@@ -12,7 +12,7 @@ const ANNOTATIONS_AT_MOST: usize = 256 * 1024;
 const LEFT_FOR_PROGRESS: usize = 16 * 1024;
 
 /// How long the value of each of these annotations may be, besides all others.
-pub fn room_for(keys: &[String], body: &Value, patch: &MergePatch) -> usize {
+pub fn remaining_annotation_budget(keys: &[String], body: &Value, patch: &MergePatch) -> usize {
     let patched = annotations_of(patch.as_value());
     let is_other = |key: &String| !keys.contains(key);
     let is_kept = |key: &String| patched.is_none_or(|patched| !patched.contains_key(key));
@@ -37,7 +37,11 @@ mod tests {
             let body = json!({"metadata": {"annotations": annotations}});
             let mut patch = MergePatch::new();
             added.iter().for_each(|(key, value)| patch.set_annotation(key, *value));
-            assert_eq!(room_for(std::slice::from_ref(&key), &body, &patch), whole.saturating_sub(taken), "{body}");
+            assert_eq!(
+                remaining_annotation_budget(std::slice::from_ref(&key), &body, &patch),
+                whole.saturating_sub(taken),
+                "{body}"
+            );
         };
         check(json!({}), &[], 0);
         check(json!({"kopf.zalando.org/last-handled-configuration": "x".repeat(1000)}), &[], 0);
@@ -47,6 +51,6 @@ mod tests {
         check(json!({"a": "bc"}), &[("a", None)], 0);
         check(json!({"a": "b".repeat(300_000)}), &[], 300_001);
         let keys = [key.clone(), key.clone()];
-        assert_eq!(room_for(&keys, &json!({}), &MergePatch::new()), (whole - key.len()) / 2);
+        assert_eq!(remaining_annotation_budget(&keys, &json!({}), &MergePatch::new()), (whole - key.len()) / 2);
     }
 }

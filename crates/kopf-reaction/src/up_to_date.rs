@@ -5,13 +5,13 @@
 //! what is there now. Where it is not, nothing is claimed, and the cycle decides as ever.
 
 use kopf_object::keys::{self, is_under};
-use kopf_object::text::{Members, Odd, elements, members, plain_string};
+use kopf_object::text::{Members, Unsupported, elements, members, plain_string};
 
 use crate::{DiffBaseStorage, Handler, HandlerSet, ProgressStorage, ReactionSettings};
 
 /// How the objects of one kind are when there is nothing to do for them.
 #[derive(Clone, Debug)]
-pub struct Settled {
+pub struct UpToDateCheck {
     /// The annotation with what was handled last, if it is in an annotation.
     handled_key: Option<String>,
     /// The field of the status with what was handled last, if it is in the status.
@@ -32,24 +32,31 @@ struct StatusField {
     name: String,
 }
 
-impl Settled {
+impl UpToDateCheck {
     /// None if it takes more than a look at the text: filters, handlers for resuming, other storages.
     pub fn of(handlers: &HandlerSet, settings: &ReactionSettings) -> Option<Self> {
-        let HandlerSet { watching, changing, indexing, background, owned: _, extra_fields } = handlers;
-        let is_about_changes = watching.is_empty() && indexing.is_empty() && background.is_empty();
-        let is_plain = extra_fields.is_empty() && changing.iter().all(|handler| is_unconditional(handler));
-        if changing.is_empty() || !is_about_changes || !is_plain {
+        let HandlerSet {
+            event_handlers,
+            change_handlers,
+            index_handlers,
+            background_handlers,
+            distinct_change_handlers: _,
+            extra_fields,
+        } = handlers;
+        let is_about_changes = event_handlers.is_empty() && index_handlers.is_empty() && background_handlers.is_empty();
+        let is_plain = extra_fields.is_empty() && change_handlers.iter().all(|handler| is_unconditional(handler));
+        if change_handlers.is_empty() || !is_about_changes || !is_plain {
             return None;
         }
-        let mut settled = Self {
+        let mut check = Self {
             handled_key: None,
             handled_field: None,
             prefixes: Vec::new(),
             status_areas: Vec::new(),
             finalizer: settings.finalizer.clone(),
-            held: changing.iter().any(|handler| handler.requires_finalizer),
+            held: change_handlers.iter().any(|handler| handler.requires_finalizer),
         };
-        (settled.add_diffbase(&settings.diffbase) && settled.add_progress(&settings.progress)).then_some(settled)
+        (check.add_diffbase(&settings.diffbase) && check.add_progress(&settings.progress)).then_some(check)
     }
 
     /// Whether it is known where the storage keeps what was handled last: one annotation, one field, or either.
@@ -96,26 +103,26 @@ impl Settled {
     }
 
     /// Whether there is certainly nothing to do for the object with this JSON text.
-    pub fn holds(&self, json: &[u8]) -> bool {
-        let judged = Parts::cut(json).and_then(|parts| self.judge(&parts));
-        judged.unwrap_or(false)
+    pub fn is_up_to_date(&self, json: &[u8]) -> bool {
+        let check = ObjectText::cut(json).and_then(|object| self.check(&object));
+        check.unwrap_or(false)
     }
 
-    fn judge(&self, parts: &Parts<'_>) -> Result<bool, Odd> {
-        if parts.is_being_deleted || self.is_held(parts)? != self.held {
+    fn check(&self, object: &ObjectText<'_>) -> Result<bool, Unsupported> {
+        if object.is_being_deleted || self.is_held(object)? != self.held {
             return Ok(false);
         }
-        let in_status = match parts.status {
+        let in_status = match object.status {
             Some(status) => self.handled_in_status(status)?,
             None => None,
         };
-        let annotations = &parts.annotations;
+        let annotations = &object.annotations;
         let is_handled_key = |key: &str| self.handled_key.as_deref() == Some(key);
         let in_annotations = annotations.iter().find(|(key, _)| is_handled_key(key)).map(|(_, value)| *value);
         let handled = match (in_status, in_annotations) {
             (Some(handled), None) | (None, Some(handled)) => handled,
             // Which of them counts, the storages know.
-            (None, None) | (Some(_), Some(_)) => return Err(Odd),
+            (None, None) | (Some(_), Some(_)) => return Err(Unsupported),
         };
         // Nothing else of ours may be there; other operators' are not looked at, as in any essence.
         let is_ours = |key: &str| self.prefixes.iter().any(|prefix| is_under(key, prefix));
@@ -132,12 +139,12 @@ impl Settled {
                 others.push((*key, *value));
             }
         }
-        let handled: String = serde_json::from_slice(handled).map_err(|_| Odd)?;
-        Ok(handled.trim_end_matches('\n').as_bytes() == essence_text(parts, &others)?)
+        let handled: String = serde_json::from_slice(handled).map_err(|_| Unsupported)?;
+        Ok(handled.trim_end_matches('\n').as_bytes() == essence_text(object, &others)?)
     }
 
-    fn is_held(&self, parts: &Parts<'_>) -> Result<bool, Odd> {
-        for finalizer in parts.finalizers.map(elements).into_iter().flatten() {
+    fn is_held(&self, object: &ObjectText<'_>) -> Result<bool, Unsupported> {
+        for finalizer in object.finalizers.map(elements).into_iter().flatten() {
             if plain_string(finalizer?)? == self.finalizer {
                 return Ok(true);
             }
@@ -146,7 +153,7 @@ impl Settled {
     }
 
     /// What was handled last, if it is in the status. It is odd if something else of ours is there, too.
-    fn handled_in_status<'a>(&self, status: &'a [u8]) -> Result<Option<&'a [u8]>, Odd> {
+    fn handled_in_status<'a>(&self, status: &'a [u8]) -> Result<Option<&'a [u8]>, Unsupported> {
         if !self.status_areas.iter().any(|area| memchr::memmem::find(status, area.as_bytes()).is_some()) {
             return Ok(None);
         }
@@ -160,7 +167,7 @@ impl Settled {
                 let (name, value) = member?;
                 let is_handled = |field: &StatusField| field.area == area && field.name == name;
                 if !self.handled_field.as_ref().is_some_and(is_handled) || handled.replace(value).is_some() {
-                    return Err(Odd);
+                    return Err(Unsupported);
                 }
             }
         }
@@ -169,13 +176,13 @@ impl Settled {
 }
 
 /// The text of the essence, without its line break, if it takes no more than to put the pieces together.
-fn essence_text(parts: &Parts<'_>, annotations: &[(&str, &[u8])]) -> Result<Vec<u8>, Odd> {
+fn essence_text(object: &ObjectText<'_>, annotations: &[(&str, &[u8])]) -> Result<Vec<u8>, Unsupported> {
     let mut text = Vec::with_capacity(2048);
     text.push(b'{');
-    for (key, value) in &parts.payload {
+    for (key, value) in &object.payload {
         push_member(&mut text, key, value)?;
     }
-    let labels = parts.labels.filter(|labels| *labels != b"{}");
+    let labels = object.labels.filter(|labels| *labels != b"{}");
     if labels.is_some() || !annotations.is_empty() {
         push_member(&mut text, "metadata", b"{")?;
         if let Some(labels) = labels {
@@ -194,9 +201,9 @@ fn essence_text(parts: &Parts<'_>, annotations: &[(&str, &[u8])]) -> Result<Vec<
     Ok(text)
 }
 
-fn push_member(text: &mut Vec<u8>, key: &str, value: &[u8]) -> Result<(), Odd> {
+fn push_member(text: &mut Vec<u8>, key: &str, value: &[u8]) -> Result<(), Unsupported> {
     if !key.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')) {
-        return Err(Odd);
+        return Err(Unsupported);
     }
     if !text.ends_with(b"{") {
         text.push(b',');
@@ -216,7 +223,7 @@ fn is_unconditional(handler: &Handler) -> bool {
 
 /// The pieces of an object, as text.
 #[derive(Default)]
-struct Parts<'a> {
+struct ObjectText<'a> {
     /// All but what identifies the object and what the API or controllers maintain.
     payload: Vec<(&'a str, &'a [u8])>,
     status: Option<&'a [u8]>,
@@ -226,32 +233,32 @@ struct Parts<'a> {
     is_being_deleted: bool,
 }
 
-impl<'a> Parts<'a> {
-    fn cut(json: &'a [u8]) -> Result<Self, Odd> {
-        let mut parts = Self::default();
+impl<'a> ObjectText<'a> {
+    fn cut(json: &'a [u8]) -> Result<Self, Unsupported> {
+        let mut text = Self::default();
         let mut object = members(json);
         while let Some(name) = object.next_name() {
             match name? {
                 "apiVersion" | "kind" => drop(object.value()?),
                 "metadata" => {
                     let mut metadata = object.enter_members();
-                    parts.cut_metadata(&mut metadata)?;
+                    text.cut_metadata(&mut metadata)?;
                     object.leave(metadata.end()?);
                 }
-                "status" => parts.status = unless_null(object.value()?),
-                name => parts.payload.push((name, object.value()?)),
+                "status" => text.status = unless_null(object.value()?),
+                name => text.payload.push((name, object.value()?)),
             }
         }
-        Ok(parts)
+        Ok(text)
     }
 
-    fn cut_metadata(&mut self, metadata: &mut Members<'a>) -> Result<(), Odd> {
+    fn cut_metadata(&mut self, metadata: &mut Members<'a>) -> Result<(), Unsupported> {
         while let Some(name) = metadata.next_name() {
             match name? {
                 "labels" => self.labels = unless_null(metadata.value()?),
                 "annotations" if metadata.peek() == Some(b'{') => {
                     let mut annotations = metadata.enter_members();
-                    self.annotations = annotations.by_ref().collect::<Result<_, Odd>>()?;
+                    self.annotations = annotations.by_ref().collect::<Result<_, Unsupported>>()?;
                     metadata.leave(annotations.end()?);
                 }
                 "finalizers" => self.finalizers = unless_null(metadata.value()?),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use kopf_reaction::{
-    Ask, BackgroundView, CallError, CallOutcome, CallRequest, Conclusion, Cycle, CycleInput, EventType, Handler,
-    HandlerKind, HandlerSet, Note, ReactionSettings, Reply, Step, StorageOperation, SubStep,
+    BackgroundView, CallError, CallOutcome, CallRequest, Cycle, CycleConclusion, CycleInput, CycleStep, Effect,
+    EffectResult, EventType, Handler, HandlerSet, HandlerType, Note, ReactionSettings, StorageOperation, SubBatchStep,
 };
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use super::ClusterObject;
 pub type Outcome = Result<Option<Value>, CallError>;
 
 /// An object, an operator, and the protocol of what happens between them.
-pub struct Theatre {
+pub struct Scenario {
     pub object: ClusterObject,
     settings: Arc<ReactionSettings>,
     handlers: Arc<HandlerSet>,
@@ -34,7 +34,7 @@ pub struct Theatre {
     pub protocol: Vec<String>,
 }
 
-impl Theatre {
+impl Scenario {
     pub fn new(content: Value, handlers: Vec<Arc<Handler>>) -> Self {
         let settings = ReactionSettings::default();
         Self {
@@ -110,24 +110,24 @@ impl Theatre {
             background: BackgroundView::default(),
             verbose: true,
         };
-        let mut cycle = Cycle::new(input).remembering(self.partly_handled.take());
-        let mut reply = None;
+        let mut cycle = Cycle::new(input).with_partly_handled(self.partly_handled.take());
+        let mut result = None;
         let conclusion = loop {
-            let step = cycle.step(reply.take(), self.now, &mut || 0.5);
+            let step = cycle.step(result.take(), self.now, &mut || 0.5);
             self.write_notes(cycle.take_notes());
             match step {
-                Step::Done(conclusion) => break *conclusion,
-                Step::Ask(ask) => reply = Some(self.answer(&mut cycle, ask)),
+                CycleStep::Done(conclusion) => break *conclusion,
+                CycleStep::Effect(ask) => result = Some(self.answer(&mut cycle, ask)),
             }
         };
         let again = cycle.step(None, self.now, &mut || 0.5);
-        assert!(matches!(again, Step::Done(again) if again.patch.is_empty() && again.finalizer.is_none()));
+        assert!(matches!(again, CycleStep::Done(again) if again.patch.is_empty() && again.finalizer.is_none()));
         self.initial &= !conclusion.fully_handled;
         self.partly_handled.clone_from(&conclusion.partly_handled);
         self.apply(&conclusion)
     }
 
-    fn apply(&mut self, conclusion: &Conclusion) -> Option<f64> {
+    fn apply(&mut self, conclusion: &CycleConclusion) -> Option<f64> {
         let version = self.object.version();
         self.object.merge(&conclusion.patch);
         self.write_patch(conclusion.patch.as_value(), "");
@@ -186,56 +186,56 @@ impl Theatre {
         }
     }
 
-    fn answer(&mut self, cycle: &mut Cycle, ask: Ask) -> Reply {
+    fn answer(&mut self, cycle: &mut Cycle, ask: Effect) -> EffectResult {
         match ask {
-            Ask::Call(request) => Reply::Called(self.call(cycle, &request)),
-            Ask::Filters(questions) => {
+            Effect::Call(request) => EffectResult::Called(self.call(cycle, &request)),
+            Effect::Filters(questions) => {
                 let asked = questions.iter().map(|one| format!("{} {:?} {:?}", one.handler, one.slot, one.value));
                 self.protocol.push(format!("filters? {}", asked.collect::<Vec<_>>().join("; ")));
-                Reply::Filters(questions.iter().map(|question| self.callbacks[&question.handler]).collect())
+                EffectResult::Filters(questions.iter().map(|question| self.callbacks[&question.handler]).collect())
             }
-            Ask::Choose(candidates) => {
+            Effect::Choose(candidates) => {
                 let ids: Vec<&str> = candidates.iter().map(|handler| &*handler.id).collect();
                 self.protocol.push(format!("choose? {}", ids.join(" ")));
-                Reply::Chosen(candidates.last().map(|handler| handler.index).into_iter().collect())
+                EffectResult::Chosen(candidates.last().map(|handler| handler.index).into_iter().collect())
             }
-            Ask::Storage { ids, extra_fields, progress, diffbase } => {
+            Effect::Storage { ids, extra_fields, progress, diffbase } => {
                 self.protocol.push(format!("storage? {} {extra_fields:?} {progress} {diffbase}", ids.join(" ")));
                 let body = self.object.body();
                 let old = self.records.iter().find(|(id, _)| &**id == "essence").map(|(_, essence)| essence.clone());
-                Reply::Storage { old, new: Some(json!({"spec": body.spec()})), records: self.records.clone() }
+                EffectResult::Storage { old, new: Some(json!({"spec": body.spec()})), records: self.records.clone() }
             }
-            Ask::Background(_) => unreachable!("there are no daemons on this stage"),
+            Effect::Background(_) => unreachable!("there are no daemons on this stage"),
         }
     }
 
     fn call(&mut self, cycle: &mut Cycle, request: &CallRequest) -> CallOutcome {
         let CallRequest { handler, retry, runtime_seconds, timeout_seconds, .. } = request;
-        let scene = Arc::clone(cycle.scene().expect("a scene"));
+        let cause = Arc::clone(cycle.cause().expect("a cause"));
         let timeout = timeout_seconds.map(|seconds| format!(" of {seconds}s left")).unwrap_or_default();
-        let mut line = format!("call: {} {} retry {retry}, {runtime_seconds}s", handler.id, scene.reason().as_str());
-        if handler.kind == HandlerKind::Watching {
-            line = format!("call: {} {:?}", handler.id, scene.event.and_then(EventType::as_str));
+        let mut line = format!("call: {} {} retry {retry}, {runtime_seconds}s", handler.id, cause.reason.as_str());
+        if handler.handler_type == HandlerType::Event {
+            line = format!("call: {} {:?}", handler.id, cause.event.and_then(EventType::as_str));
         }
         self.protocol.push(line + &timeout);
         let id = self.outcomes.keys().find(|id| ***id == *handler.id).copied();
-        let result = id.and_then(|id| self.outcomes.get_mut(id)?.pop_front()).unwrap_or(Ok(None));
+        let returned = id.and_then(|id| self.outcomes.get_mut(id)?.pop_front()).unwrap_or(Ok(None));
         let mut subrefs = BTreeSet::new();
-        let Some(children) = self.children.get(&*handler.id).cloned().filter(|_| result.is_ok()) else {
-            return CallOutcome { result, subrefs };
+        let Some(children) = self.children.get(&*handler.id).cloned().filter(|_| returned.is_ok()) else {
+            return CallOutcome { result: returned, subrefs };
         };
-        let mut round = cycle.sub_round(children, None).expect("a scene");
-        let mut reply = None;
+        let mut batch = cycle.sub_batch(children, None).expect("a cause");
+        let mut result = None;
         loop {
-            let step = round.step(reply.take(), self.now, &mut || 0.5);
-            self.write_notes(round.take_notes());
+            let step = batch.step(result.take(), self.now, &mut || 0.5);
+            self.write_notes(batch.take_notes());
             match step {
-                SubStep::Ask(ask) => reply = Some(self.answer(cycle, ask)),
-                SubStep::Done(conclusion) => {
+                SubBatchStep::Effect(ask) => result = Some(self.answer(cycle, ask)),
+                SubBatchStep::Done(conclusion) => {
                     subrefs.extend(conclusion.ids.iter().map(ToString::to_string));
-                    cycle.absorb(conclusion.operations, conclusion.results);
+                    cycle.add_sub_batch(conclusion.operations, conclusion.results);
                     let delay = conclusion.delay;
-                    let result = if conclusion.done { result } else { Err(CallError::ChildrenRetry { delay }) };
+                    let result = if conclusion.done { returned } else { Err(CallError::ChildrenRetry { delay }) };
                     return CallOutcome { result, subrefs };
                 }
             }
@@ -245,8 +245,8 @@ impl Theatre {
 
 /// What has happened, line by line; since the last check.
 #[track_caller]
-pub fn check(theatre: &mut Theatre, expected: &str) {
-    let happened = std::mem::take(&mut theatre.protocol);
+pub fn check(scenario: &mut Scenario, expected: &str) {
+    let happened = std::mem::take(&mut scenario.protocol);
     let expected: Vec<&str> = expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let marked = |lines: &[&str], others: &[&str]| {
         let mark = |(position, line): (usize, &&str)| {
@@ -257,7 +257,7 @@ pub fn check(theatre: &mut Theatre, expected: &str) {
     };
     let lines: Vec<&str> = happened.iter().map(String::as_str).collect();
     let story = || {
-        let object = theatre.object.value();
+        let object = scenario.object.value();
         format!("happened:\n{}\nexpected:\n{}\non {object:#}", marked(&lines, &expected), marked(&expected, &lines))
     };
     assert!(lines == expected, "{}", story());

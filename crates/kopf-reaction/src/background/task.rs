@@ -9,10 +9,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::stopping::{StopStep, Stopping};
-use super::{RunPhase, StopReasons};
-use crate::outcome::{Defaults, exhausted, settle};
+use super::{StopReasons, TaskPhase};
+use crate::outcome::{ErrorDefaults, classify, exhausted};
 use crate::{
-    Backoff, CallError, CallOutcome, CallRequest, ErrorsMode, Handler, HandlerKind, HandlerState, Note, Seconds,
+    Backoff, CallError, CallOutcome, CallRequest, ErrorsMode, Handler, HandlerState, HandlerType, Note, Seconds,
 };
 
 /// A moment by both clocks.
@@ -26,7 +26,7 @@ pub struct Moment {
 
 /// The settings of the operator that matter for runs.
 #[derive(Clone, Debug)]
-pub struct RunSettings {
+pub struct TaskSettings {
     /// Seconds after an arbitrary error, where the handler does not say.
     pub default_backoff: f64,
     /// Between the looks at a run that still exits, where the handler does not say.
@@ -39,25 +39,25 @@ pub struct RunSettings {
 
 /// The machine.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct BackgroundTask {
     handler: Arc<Handler>,
-    stage: Stage,
-    /// The tries of now; None before the first one, and after the last one. Most runs wait without any.
-    tries: Option<Box<Tries>>,
+    stage: TaskStage,
+    /// The attempts of now; None before the first one, and after the last one. Most runs wait without any.
+    attempts: Option<Box<Attempts>>,
     /// Only while it is called: what waits ends at once.
     stopping: Option<Box<Stopping>>,
 }
 
 /// How often it was tried since when.
 #[derive(Clone, Copy, Debug)]
-struct Tries {
+struct Attempts {
     started: Timestamp,
     retries: u32,
 }
 
 /// Where the run is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Stage {
+enum TaskStage {
     /// It is not due before that.
     Waiting {
         until: Duration,
@@ -75,12 +75,12 @@ enum Stage {
         since: Duration,
         retry_at: Option<Duration>,
     },
-    Ended(Ending),
+    Ended(TaskEnding),
 }
 
 /// How a run has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum TaskEnding {
     /// It is not to be started again.
     OnItsOwn,
     /// It is to be started again as soon as the reason is over.
@@ -89,22 +89,22 @@ pub enum Ending {
 
 /// What is to be done with a run.
 #[derive(Clone, Debug)]
-pub enum Due {
+pub enum TaskStep {
     /// Look again at that time.
-    At(Duration),
+    WaitUntil(Duration),
     /// Look again when the object has changed.
-    OnChange,
-    /// Call the function now; answer by [`Run::called`], then [`Run::concluded`].
+    WaitForChange,
+    /// Call the function now; answer by [`BackgroundTask::called`], then [`BackgroundTask::concluded`].
     Call(CallRequest),
     /// It is being called already.
     Calling,
-    Ended(Ending),
+    Ended(TaskEnding),
 }
 
-impl Run {
+impl BackgroundTask {
     pub fn new(handler: Arc<Handler>, initial_delay_seconds: f64, now: Moment) -> Self {
-        let stage = Stage::Waiting { until: now.tick + duration(initial_delay_seconds) };
-        Self { handler, stage, tries: None, stopping: None }
+        let stage = TaskStage::Waiting { until: now.tick + duration(initial_delay_seconds) };
+        Self { handler, stage, attempts: None, stopping: None }
     }
 
     pub fn handler(&self) -> &Arc<Handler> {
@@ -112,17 +112,17 @@ impl Run {
     }
 
     /// How it is doing, as far as the object is concerned.
-    pub fn phase(&self) -> RunPhase {
+    pub fn phase(&self) -> TaskPhase {
         match &self.stopping {
-            None => RunPhase::Active,
-            Some(stopping) if stopping.is_abandoned() => RunPhase::Orphaned,
-            Some(stopping) => RunPhase::Stopping(stopping.reasons),
+            None => TaskPhase::Active,
+            Some(stopping) if stopping.is_abandoned() => TaskPhase::Orphaned,
+            Some(stopping) => TaskPhase::Stopping(stopping.reasons),
         }
     }
 
     /// How it has ended; None if it has not.
-    pub fn ending(&self) -> Option<Ending> {
-        if let Stage::Ended(ending) = self.stage { Some(ending) } else { None }
+    pub fn ending(&self) -> Option<TaskEnding> {
+        if let TaskStage::Ended(ending) = self.stage { Some(ending) } else { None }
     }
 
     /// What is due; the object has not changed since `idle_since`.
@@ -130,29 +130,29 @@ impl Run {
         &mut self,
         now: Moment,
         idle_since: Duration,
-        settings: &RunSettings,
+        settings: &TaskSettings,
         notes: &mut Vec<Note>,
         random: &mut dyn FnMut() -> f64,
-    ) -> Due {
+    ) -> TaskStep {
         loop {
             match self.stage {
-                Stage::Ended(ending) => return Due::Ended(ending),
-                Stage::Calling { .. } | Stage::Concluding { .. } => return Due::Calling,
-                Stage::AwaitingChange { since } if idle_since <= since => return Due::OnChange,
-                Stage::AwaitingChange { .. } => self.stage = Stage::Waiting { until: now.tick },
-                Stage::Waiting { until } => {
+                TaskStage::Ended(ending) => return TaskStep::Ended(ending),
+                TaskStage::Calling { .. } | TaskStage::Concluding { .. } => return TaskStep::Calling,
+                TaskStage::AwaitingChange { since } if idle_since <= since => return TaskStep::WaitForChange,
+                TaskStage::AwaitingChange { .. } => self.stage = TaskStage::Waiting { until: now.tick },
+                TaskStage::Waiting { until } => {
                     let until = self.idle().map_or(until, |idle| until.max(idle_since + idle));
                     if now.tick < until {
-                        return Due::At(until);
+                        return TaskStep::WaitUntil(until);
                     }
                     match self.begin(now, settings, notes) {
-                        Ok(request) => return Due::Call(request),
+                        Ok(request) => return TaskStep::Call(request),
                         Err(error) => {
-                            // The time or the tries are used up: it is as if the function had failed.
+                            // The time or the attempts are used up: it is as if the function had failed.
                             let call = CallOutcome { result: Err(error), subrefs: Default::default() };
                             self.called(call, now, settings, notes, random());
                             self.concluded(now, settings, notes);
-                            if let Stage::Waiting { until } = &mut self.stage {
+                            if let TaskStage::Waiting { until } = &mut self.stage {
                                 *until = (*until).max(now.tick + REST_WITHOUT_A_CALL);
                             }
                         }
@@ -162,13 +162,13 @@ impl Run {
         }
     }
 
-    fn begin(&mut self, now: Moment, settings: &RunSettings, notes: &mut Vec<Note>) -> Result<CallRequest, CallError> {
+    fn begin(&mut self, now: Moment, settings: &TaskSettings, notes: &mut Vec<Note>) -> Result<CallRequest, CallError> {
         let handler = Arc::clone(&self.handler);
         let state = self.state(now);
         if settings.verbose {
             notes.push(Note::debug(format!("{} is invoked.", handler.title())));
         }
-        self.stage = Stage::Calling { since: now.tick };
+        self.stage = TaskStage::Calling { since: now.tick };
         if let Some(error) = exhausted(&handler, &state, now.wall) {
             return Err(error);
         }
@@ -187,11 +187,11 @@ impl Run {
         &mut self,
         mut call: CallOutcome,
         now: Moment,
-        settings: &RunSettings,
+        settings: &TaskSettings,
         notes: &mut Vec<Note>,
         random: f64,
     ) -> Option<Value> {
-        let Stage::Calling { since } = self.stage else { return None };
+        let TaskStage::Calling { since } = self.stage else { return None };
         let handler = Arc::clone(&self.handler);
         if call.result == Err(CallError::Abandoned) && self.stopping.is_none() {
             // Nobody has asked for it: it is a failure as any other, and does not end a timer.
@@ -204,37 +204,38 @@ impl Run {
             return None;
         }
         let mut state = self.state(now);
-        let defaults = Defaults { errors: ErrorsMode::Temporary, backoff: Backoff::constant(settings.default_backoff) };
-        let (outcome, note) = settle(&handler, &state, call, &defaults, now.wall, random);
+        let defaults =
+            ErrorDefaults { errors: ErrorsMode::Temporary, backoff: Backoff::constant(settings.default_backoff) };
+        let (outcome, note) = classify(&handler, &state, call, &defaults, now.wall, random);
         notes.push(note);
         state = state.with_outcome(&outcome, now.wall);
         let retry_at = if outcome.is_final {
-            self.tries = None;
+            self.attempts = None;
             None
         } else {
-            self.tries = Some(Box::new(Tries { started: state.started, retries: state.retries }));
+            self.attempts = Some(Box::new(Attempts { started: state.started, retries: state.retries }));
             Some(now.tick + outcome.delay.map_or(Duration::ZERO, duration))
         };
-        self.stage = Stage::Concluding { since, retry_at };
+        self.stage = TaskStage::Concluding { since, retry_at };
         outcome.result.filter(|result| !result.is_null())
     }
 
     /// What the call has left behind is stored, or cannot be stored.
-    pub fn concluded(&mut self, now: Moment, settings: &RunSettings, notes: &mut Vec<Note>) {
-        let Stage::Concluding { since, retry_at } = self.stage else { return };
+    pub fn concluded(&mut self, now: Moment, settings: &TaskSettings, notes: &mut Vec<Note>) {
+        let TaskStage::Concluding { since, retry_at } = self.stage else { return };
         if self.stopping.is_some() {
             self.end(settings, notes);
             return;
         }
         let options = &self.handler.background;
         let interval = options.interval.as_ref().map(|interval| duration(interval.as_f64()));
-        self.stage = match (retry_at, self.handler.kind, interval) {
-            (Some(until), ..) => Stage::Waiting { until },
-            (None, HandlerKind::Timer, Some(interval)) if options.sharp => {
-                Stage::Waiting { until: next_on_grid(since, interval, now.tick) }
+        self.stage = match (retry_at, self.handler.handler_type, interval) {
+            (Some(until), ..) => TaskStage::Waiting { until },
+            (None, HandlerType::Timer, Some(interval)) if options.sharp => {
+                TaskStage::Waiting { until: next_on_grid(since, interval, now.tick) }
             }
-            (None, HandlerKind::Timer, Some(interval)) => Stage::Waiting { until: now.tick + interval },
-            (None, HandlerKind::Timer, None) if options.idle.is_some() => Stage::AwaitingChange { since },
+            (None, HandlerType::Timer, Some(interval)) => TaskStage::Waiting { until: now.tick + interval },
+            (None, HandlerType::Timer, None) if options.idle.is_some() => TaskStage::AwaitingChange { since },
             _ => return self.end(settings, notes),
         };
     }
@@ -244,17 +245,17 @@ impl Run {
         &mut self,
         reason: StopReasons,
         now: Moment,
-        settings: &RunSettings,
+        settings: &TaskSettings,
         notes: &mut Vec<Note>,
     ) -> Option<StopStep> {
         match self.stage {
-            Stage::Ended(_) => None,
-            Stage::Waiting { .. } | Stage::AwaitingChange { .. } => {
+            TaskStage::Ended(_) => None,
+            TaskStage::Waiting { .. } | TaskStage::AwaitingChange { .. } => {
                 self.stopping = Some(Box::new(Stopping::new(now.tick, settings)));
                 self.end(settings, notes);
                 None
             }
-            Stage::Calling { .. } | Stage::Concluding { .. } => {
+            TaskStage::Calling { .. } | TaskStage::Concluding { .. } => {
                 let stopping = self.stopping.get_or_insert_with(|| Box::new(Stopping::new(now.tick, settings)));
                 Some(stopping.add(reason, now.tick, settings))
             }
@@ -262,36 +263,36 @@ impl Run {
     }
 
     /// Goes on with the stopping; None if it is not being stopped.
-    pub fn stop_further(&mut self, now: Moment, settings: &RunSettings) -> Option<StopStep> {
-        if matches!(self.stage, Stage::Ended(_)) {
+    pub fn stop_further(&mut self, now: Moment, settings: &TaskSettings) -> Option<StopStep> {
+        if matches!(self.stage, TaskStage::Ended(_)) {
             return None;
         }
         let stopping = self.stopping.as_mut()?;
         Some(stopping.step(&self.handler, now.tick, settings))
     }
 
-    fn end(&mut self, settings: &RunSettings, notes: &mut Vec<Note>) {
-        let ending = if self.stopping.is_some() { Ending::OnRequest } else { Ending::OnItsOwn };
+    fn end(&mut self, settings: &TaskSettings, notes: &mut Vec<Note>) {
+        let ending = if self.stopping.is_some() { TaskEnding::OnRequest } else { TaskEnding::OnItsOwn };
         if settings.verbose {
             let how = match ending {
-                Ending::OnItsOwn => "on its own",
-                Ending::OnRequest => "on request",
+                TaskEnding::OnItsOwn => "on its own",
+                TaskEnding::OnRequest => "on request",
             };
             let title = self.handler.title();
             notes.push(Note::debug(format!("{title} has exited {how} and will not be retried or restarted.")));
         }
-        self.stage = Stage::Ended(ending);
+        self.stage = TaskStage::Ended(ending);
     }
 
     fn idle(&self) -> Option<Duration> {
-        let idle = self.handler.background.idle.as_ref().filter(|_| self.handler.kind == HandlerKind::Timer);
+        let idle = self.handler.background.idle.as_ref().filter(|_| self.handler.handler_type == HandlerType::Timer);
         idle.map(|idle| duration(idle.as_f64()))
     }
 
     fn state(&mut self, now: Moment) -> HandlerState {
-        let tries = self.tries.get_or_insert_with(|| Box::new(Tries { started: now.wall, retries: 0 }));
-        let mut state = HandlerState::new(None, tries.started);
-        state.retries = tries.retries;
+        let attempts = self.attempts.get_or_insert_with(|| Box::new(Attempts { started: now.wall, retries: 0 }));
+        let mut state = HandlerState::new(None, attempts.started);
+        state.retries = attempts.retries;
         state
     }
 }

@@ -7,12 +7,13 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    Ask, BackgroundView, CallOutcome, Conclusion, Cycle, CycleInput, EventType, HandlerKind, Reason, Reply, Step,
+    BackgroundView, CallOutcome, Cycle, CycleConclusion, CycleInput, CycleStep, Effect, EffectResult, EventType,
+    HandlerType, Reason,
 };
 
 fn handlers(requires_finalizer: bool) -> HandlerSet {
     let handler = |index, id: &str, reason, requires_finalizer| {
-        Arc::new(Handler { reason: Some(reason), requires_finalizer, ..Handler::new(index, id, HandlerKind::Changing) })
+        Arc::new(Handler { reason: Some(reason), requires_finalizer, ..Handler::new(index, id, HandlerType::Change) })
     };
     HandlerSet::from_handlers([
         handler(0, "create", Reason::Create, false),
@@ -27,12 +28,12 @@ fn modes() -> [ReactionSettings; 2] {
     [settings.expanded(), settings.compacted()]
 }
 
-fn play(body: &Value, requires_finalizer: bool) -> (Conclusion, usize) {
+fn play(body: &Value, requires_finalizer: bool) -> (CycleConclusion, usize) {
     play_by(&ReactionSettings::default(), body, requires_finalizer)
 }
 
 /// What a whole cycle says about an object, with all handlers succeeding.
-fn play_by(settings: &ReactionSettings, body: &Value, requires_finalizer: bool) -> (Conclusion, usize) {
+fn play_by(settings: &ReactionSettings, body: &Value, requires_finalizer: bool) -> (CycleConclusion, usize) {
     let mut cycle = Cycle::new(CycleInput {
         body: Body::from_value(body.clone()),
         event: Some(EventType::Modified),
@@ -43,15 +44,15 @@ fn play_by(settings: &ReactionSettings, body: &Value, requires_finalizer: bool) 
         background: BackgroundView::default(),
         verbose: false,
     });
-    let (mut reply, mut calls) = (None, 0);
+    let (mut result, mut calls) = (None, 0);
     loop {
-        match cycle.step(reply.take(), Timestamp::UNIX_EPOCH, &mut || 0.5) {
-            Step::Done(conclusion) => return (*conclusion, calls),
-            Step::Ask(Ask::Call(_)) => {
+        match cycle.step(result.take(), Timestamp::UNIX_EPOCH, &mut || 0.5) {
+            CycleStep::Done(conclusion) => return (*conclusion, calls),
+            CycleStep::Effect(Effect::Call(_)) => {
                 calls += 1;
-                reply = Some(Reply::Called(CallOutcome { result: Ok(None), subrefs: Default::default() }));
+                result = Some(EffectResult::Called(CallOutcome { result: Ok(None), subrefs: Default::default() }));
             }
-            Step::Ask(other) => panic!("{other:?}"),
+            CycleStep::Effect(other) => panic!("{other:?}"),
         }
     }
 }
@@ -72,8 +73,8 @@ fn holds(body: &Value, requires_finalizer: bool) -> bool {
 }
 
 fn holds_by(settings: &ReactionSettings, body: &Value, requires_finalizer: bool) -> bool {
-    let settled = Settled::of(&handlers(requires_finalizer), settings).unwrap();
-    settled.holds(body.to_string().as_bytes())
+    let check = UpToDateCheck::of(&handlers(requires_finalizer), settings).unwrap();
+    check.is_up_to_date(body.to_string().as_bytes())
 }
 
 fn body() -> Value {
@@ -139,27 +140,27 @@ fn others_are_not() {
     unrelated["status"]["ready"] = json!(false);
     unrelated["metadata"]["annotations"]["other.dev/z"] = json!("2");
     assert!(holds(&unrelated, false), "changes that nobody is interested in");
-    assert!(!Settled::of(&handlers(false), &ReactionSettings::default()).unwrap().holds(b"nonsense"));
+    assert!(!UpToDateCheck::of(&handlers(false), &ReactionSettings::default()).unwrap().is_up_to_date(b"nonsense"));
 }
 
 #[test]
 fn only_plain_operators() {
     let settings = ReactionSettings::default();
     let with = |change: &dyn Fn(&mut Handler)| {
-        let mut handler = Handler::new(0, "create", HandlerKind::Changing);
+        let mut handler = Handler::new(0, "create", HandlerType::Change);
         change(&mut handler);
-        Settled::of(&HandlerSet::from_handlers([Arc::new(handler)]), &settings).is_some()
+        UpToDateCheck::of(&HandlerSet::from_handlers([Arc::new(handler)]), &settings).is_some()
     };
     assert!(with(&|_| {}));
     assert!(!with(&|handler| handler.when = true));
     assert!(!with(&|handler| handler.initial = true));
     assert!(!with(&|handler| handler.field = Some(FieldPath::parse("spec.a"))));
     assert!(!with(&|handler| handler.labels = Some(Default::default())));
-    assert!(!with(&|handler| handler.kind = HandlerKind::Watching));
+    assert!(!with(&|handler| handler.handler_type = HandlerType::Event));
     let front = ReactionSettings { progress: ProgressStorage::Front, ..settings.clone() };
-    assert!(Settled::of(&handlers(false), &front).is_none());
+    assert!(UpToDateCheck::of(&handlers(false), &front).is_none());
     let front = ReactionSettings { diffbase: DiffBaseStorage::Front, ..settings.clone() };
-    assert!(Settled::of(&handlers(false), &front).is_none());
+    assert!(UpToDateCheck::of(&handlers(false), &front).is_none());
 }
 
 fn json_value() -> impl Strategy<Value = Value> {

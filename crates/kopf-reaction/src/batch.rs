@@ -1,4 +1,4 @@
-//! One round of calls: which of the matching handlers are due, which of them are called, what came of it.
+//! One batch of calls: which of the matching handlers are due, which of them are called, what came of it.
 //!
 //! The same machine serves the change handlers of a cycle, the sub-handlers of a running handler,
 //! the spies on events, and the activities. It is stepped by its owner and never waits itself.
@@ -8,33 +8,33 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::outcome::{Defaults, exhausted, settle};
+use crate::outcome::{ErrorDefaults, classify, exhausted};
 use crate::progress::HandlerState;
 use crate::{Backoff, CallOutcome, ErrorsMode, Handler, Lifecycle, Note, Outcome, StorageOperation};
 
 /// The states of the handlers, and the calls under way.
 #[derive(Clone, Debug)]
-pub struct Round {
+pub struct Batch {
     /// Why the handlers are called; None where nothing is stored.
     purpose: Option<String>,
     /// In the order in which the handlers were met.
     states: Vec<(Arc<str>, HandlerState)>,
-    /// The handlers of this round, in the order of their declaration.
+    /// The handlers of this batch, in the order of their declaration.
     handlers: Vec<Arc<Handler>>,
     lifecycle: Lifecycle,
-    defaults: Defaults,
+    defaults: ErrorDefaults,
     /// Whether the notes are about technical things only (spies).
     local: bool,
-    stage: Stage,
+    stage: BatchStage,
     outcomes: Vec<(Arc<str>, Outcome)>,
     notes: Vec<Note>,
     /// Whether notes for debugging are wanted at all.
     verbose: bool,
 }
 
-/// Where the round is.
+/// Where the batch is.
 #[derive(Clone, Debug)]
-enum Stage {
+enum BatchStage {
     /// The due handlers are still to be chosen from.
     Choosing,
     /// The front was asked to choose from these.
@@ -48,10 +48,10 @@ enum Stage {
 
 /// What the owner has to do next.
 #[derive(Clone, Debug)]
-pub enum RoundStep {
-    /// Ask the user's lifecycle function; answer by [`Round::chosen`].
+pub enum BatchStep {
+    /// Effect the user's lifecycle function; answer by [`Batch::chosen`].
     Choose(Vec<Arc<Handler>>),
-    /// Call the handler; answer by [`Round::called`].
+    /// Call the handler; answer by [`Batch::called`].
     Call(CallRequest),
     /// All calls are made.
     Finished,
@@ -72,14 +72,14 @@ pub struct CallRequest {
 
 /// How many handlers are in which state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct HandlerCounts {
     pub success: usize,
     pub failure: usize,
     pub running: usize,
 }
 
-impl Round {
-    /// A round whose progress is stored: `records` are those of all handlers of the kind, as far as there are any.
+impl Batch {
+    /// A batch whose progress is stored: `records` are those of all handlers of the kind, as far as there are any.
     pub fn stored(
         purpose: &str,
         records: Vec<(Arc<str>, Value)>,
@@ -105,7 +105,7 @@ impl Round {
         Self::with_states(Some(purpose.to_owned()), states, handlers, lifecycle, ErrorsMode::Temporary, default_backoff)
     }
 
-    /// A round that leaves no traces: spies, activities.
+    /// A batch that leaves no traces: spies, activities.
     pub fn transient(
         handlers: Vec<Arc<Handler>>,
         errors: ErrorsMode,
@@ -113,12 +113,12 @@ impl Round {
         default_backoff: f64,
         now: Timestamp,
     ) -> Self {
-        let mut round = Self::remembered(Vec::new(), handlers, errors, default_backoff, now);
-        round.local = local;
-        round
+        let mut batch = Self::remembered(Vec::new(), handlers, errors, default_backoff, now);
+        batch.local = local;
+        batch
     }
 
-    /// A round that goes on with what is remembered in memory: indexing.
+    /// A batch that goes on with what is remembered in memory: indexing.
     pub fn remembered(
         mut states: Vec<(Arc<str>, HandlerState)>,
         handlers: Vec<Arc<Handler>>,
@@ -134,9 +134,9 @@ impl Round {
                 states.push((Arc::clone(&handler.id), HandlerState::new(None, now)));
             }
         }
-        let mut round = Self::with_states(None, states, handlers, Lifecycle::AllAtOnce, errors, default_backoff);
-        round.local = true;
-        round
+        let mut batch = Self::with_states(None, states, handlers, Lifecycle::AllAtOnce, errors, default_backoff);
+        batch.local = true;
+        batch
     }
 
     fn with_states(
@@ -147,7 +147,7 @@ impl Round {
         errors: ErrorsMode,
         default_backoff: f64,
     ) -> Self {
-        let defaults = Defaults { errors, backoff: Backoff::constant(default_backoff) };
+        let defaults = ErrorDefaults { errors, backoff: Backoff::constant(default_backoff) };
         Self {
             purpose,
             states,
@@ -155,7 +155,7 @@ impl Round {
             lifecycle,
             defaults,
             local: false,
-            stage: Stage::Choosing,
+            stage: BatchStage::Choosing,
             outcomes: Vec::new(),
             notes: Vec::new(),
             verbose: true,
@@ -169,10 +169,10 @@ impl Round {
     }
 
     /// The next thing to do; `random` gives numbers in 0..1.
-    pub fn step(&mut self, now: Timestamp, random: &mut dyn FnMut() -> f64) -> RoundStep {
+    pub fn step(&mut self, now: Timestamp, random: &mut dyn FnMut() -> f64) -> BatchStep {
         loop {
-            match std::mem::replace(&mut self.stage, Stage::Finished) {
-                Stage::Choosing => {
+            match std::mem::replace(&mut self.stage, BatchStage::Finished) {
+                BatchStage::Choosing => {
                     let due: Vec<(Arc<Handler>, u32)> = self
                         .handlers
                         .iter()
@@ -184,26 +184,26 @@ impl Round {
                         Some(chosen) => self.chosen_handlers(chosen),
                         None => {
                             let candidates: Vec<_> = due.into_iter().map(|(handler, _)| handler).collect();
-                            self.stage = Stage::AwaitingChoice(candidates.clone());
-                            return RoundStep::Choose(candidates);
+                            self.stage = BatchStage::AwaitingChoice(candidates.clone());
+                            return BatchStep::Choose(candidates);
                         }
                     }
                 }
-                Stage::AwaitingChoice(candidates) => {
-                    self.stage = Stage::AwaitingChoice(candidates.clone());
-                    return RoundStep::Choose(candidates);
+                BatchStage::AwaitingChoice(candidates) => {
+                    self.stage = BatchStage::AwaitingChoice(candidates.clone());
+                    return BatchStep::Choose(candidates);
                 }
-                Stage::Calling(mut queue) => {
-                    let Some(handler) = queue.pop() else { return RoundStep::Finished };
+                BatchStage::Calling(mut queue) => {
+                    let Some(handler) = queue.pop() else { return BatchStep::Finished };
                     let Some(state) = self.state_before(&handler.id) else {
-                        self.stage = Stage::Calling(queue);
+                        self.stage = BatchStage::Calling(queue);
                         continue;
                     };
                     if self.verbose {
                         self.note(Note::debug(format!("{} is invoked.", handler.title())));
                     }
                     if let Some(error) = exhausted(&handler, &state, now) {
-                        self.stage = Stage::AwaitingOutcome(handler, queue);
+                        self.stage = BatchStage::AwaitingOutcome(handler, queue);
                         self.called(CallOutcome { result: Err(error), subrefs: Default::default() }, now, random);
                         continue;
                     }
@@ -215,13 +215,13 @@ impl Round {
                         timeout_seconds: handler.timeout.as_ref().map(|timeout| timeout.as_f64() - runtime_seconds),
                         handler: Arc::clone(&handler),
                     };
-                    self.stage = Stage::AwaitingOutcome(handler, queue);
-                    return RoundStep::Call(request);
+                    self.stage = BatchStage::AwaitingOutcome(handler, queue);
+                    return BatchStep::Call(request);
                 }
                 // Stepped without an answer: the call is still under way, and there is nothing else to do.
-                stage @ (Stage::AwaitingOutcome(..) | Stage::Finished) => {
+                stage @ (BatchStage::AwaitingOutcome(..) | BatchStage::Finished) => {
                     self.stage = stage;
-                    return RoundStep::Finished;
+                    return BatchStep::Finished;
                 }
             }
         }
@@ -229,7 +229,7 @@ impl Round {
 
     /// The user's lifecycle function has chosen these handlers, by their indexes.
     pub fn chosen(&mut self, indexes: &[usize]) {
-        if let Stage::AwaitingChoice(candidates) = &self.stage {
+        if let BatchStage::AwaitingChoice(candidates) = &self.stage {
             let chosen = indexes
                 .iter()
                 .filter_map(|index| candidates.iter().find(|handler| handler.index == *index).cloned())
@@ -240,25 +240,26 @@ impl Round {
 
     fn chosen_handlers(&mut self, mut chosen: Vec<Arc<Handler>>) {
         chosen.reverse();
-        self.stage = Stage::Calling(chosen);
+        self.stage = BatchStage::Calling(chosen);
     }
 
     /// The call that was asked for has come to this.
     pub fn called(&mut self, call: CallOutcome, now: Timestamp, random: &mut dyn FnMut() -> f64) {
-        let Stage::AwaitingOutcome(handler, queue) = std::mem::replace(&mut self.stage, Stage::Finished) else {
+        let BatchStage::AwaitingOutcome(handler, queue) = std::mem::replace(&mut self.stage, BatchStage::Finished)
+        else {
             return;
         };
         if let Some(before) = self.state_before(&handler.id) {
-            let (outcome, note) = settle(&handler, &before, call, &self.defaults, now, random());
+            let (outcome, note) = classify(&handler, &before, call, &self.defaults, now, random());
             let after = before.with_outcome(&outcome, now);
             self.states.iter_mut().filter(|(id, _)| *id == handler.id).for_each(|(_, state)| *state = after.clone());
             self.note(note);
             self.outcomes.push((Arc::clone(&handler.id), outcome));
         }
-        self.stage = Stage::Calling(queue);
+        self.stage = BatchStage::Calling(queue);
     }
 
-    /// The state with the tries of before this round: handlers of the same name share one, but each of them is tried.
+    /// The state with the attempts of before this batch: handlers of the same name share one, but each of them is tried.
     fn state_before(&self, id: &str) -> Option<HandlerState> {
         let mut state = self.state(id)?.clone();
         let tried = self.outcomes.iter().filter(|(called, _)| **called == *id).count();
@@ -303,9 +304,9 @@ impl Round {
             .map(|(id, state)| (id, state.message.as_deref().unwrap_or_default()))
     }
 
-    /// Goes over to a new round of calls with the states of now.
+    /// Goes over to a new batch of calls with the states of now.
     pub fn again(&mut self) {
-        self.stage = Stage::Choosing;
+        self.stage = BatchStage::Choosing;
         self.outcomes.clear();
     }
 
@@ -314,7 +315,7 @@ impl Round {
         self.states.iter().any(|(_, state)| state.is_stored())
     }
 
-    /// Whether the handler was called in this round, without an error (or with one that is to be ignored).
+    /// Whether the handler was called in this batch, without an error (or with one that is to be ignored).
     pub fn has_succeeded(&self, id: &str) -> bool {
         let of_handler = self.outcomes.iter().rev().find(|(called, _)| &**called == id);
         of_handler.is_some_and(|(_, outcome)| outcome.is_final && outcome.error.is_none())
@@ -325,7 +326,7 @@ impl Round {
         self.outcomes.iter().any(|(id, outcome)| outcome.is_final && wanted(id))
     }
 
-    /// All handlers of the round are finished (also if there are none).
+    /// All handlers of the batch are finished (also if there are none).
     pub fn done(&self) -> bool {
         self.states.iter().all(|(_, state)| !state.active || state.finished())
     }
@@ -344,12 +345,12 @@ impl Round {
     }
 
     /// The handlers of the current purpose, or of an unknown one.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> HandlerCounts {
         self.count(|purpose| purpose.is_none() || self.purpose.is_none() || purpose == self.purpose.as_deref())
     }
 
     /// What is left of other purposes: usually nothing, rarely one.
-    pub fn superseded(&self) -> Vec<(String, Counts)> {
+    pub fn superseded(&self) -> Vec<(String, HandlerCounts)> {
         let mut purposes: Vec<&str> = Vec::new();
         for purpose in self.states.iter().filter_map(|(_, state)| state.purpose.as_deref()) {
             if self.purpose.as_deref() != Some(purpose) && !purposes.contains(&purpose) {
@@ -359,8 +360,8 @@ impl Round {
         purposes.into_iter().map(|purpose| (purpose.to_owned(), self.count(|other| other == Some(purpose)))).collect()
     }
 
-    fn count(&self, wanted: impl Fn(Option<&str>) -> bool) -> Counts {
-        let mut counts = Counts::default();
+    fn count(&self, wanted: impl Fn(Option<&str>) -> bool) -> HandlerCounts {
+        let mut counts = HandlerCounts::default();
         for (_, state) in self.states.iter().filter(|(_, state)| wanted(state.purpose.as_deref())) {
             match (state.success, state.failure) {
                 (true, _) => counts.success += 1,
@@ -374,7 +375,7 @@ impl Round {
     /// Takes over from other purposes; gives the ids (also of sub-handlers) whose records are of no use any more.
     ///
     /// Resuming handlers go on where they were, as they are mixed into any purpose. All others start anew: that
-    /// a function has succeeded, or has used up its tries, as a creation handler says nothing about its deletion.
+    /// a function has succeeded, or has used up its attempts, as a creation handler says nothing about its deletion.
     pub fn supersede(&mut self, resuming: &[Arc<str>], now: Timestamp) -> Vec<Arc<str>> {
         let mut dropped = Vec::new();
         for (id, state) in &mut self.states {
@@ -393,7 +394,7 @@ impl Round {
         dropped
     }
 
-    /// The handlers that have finished in this round, except for some, have done so with this essence.
+    /// The handlers that have finished in this batch, except for some, have done so with this essence.
     pub fn finished_with(&mut self, essence: &str, wanted: impl Fn(&Arc<str>) -> bool) {
         for (id, _) in self.outcomes.iter().filter(|(id, outcome)| outcome.is_final && wanted(id)) {
             for (_, state) in self.states.iter_mut().filter(|(known, _)| known == id) {
@@ -402,7 +403,7 @@ impl Round {
         }
     }
 
-    /// The handlers of this round that stay finished when the round goes over to another purpose.
+    /// The handlers of this batch that stay finished when the batch goes over to another purpose.
     pub fn carry_over(&mut self, purpose: &str, wanted: impl Fn(&str, &HandlerState) -> bool) -> Vec<Arc<str>> {
         let mut carried = Vec::new();
         for (id, state) in self.states.iter_mut().filter(|(id, state)| state.finished() && wanted(id, state)) {
@@ -421,7 +422,7 @@ impl Round {
             .collect()
     }
 
-    /// What is to be forgotten when all is done: the handlers of the kind, and everything met in the round.
+    /// What is to be forgotten when all is done: the handlers of the kind, and everything met in the batch.
     pub fn purge(&self, owned: &[Arc<Handler>]) -> Vec<StorageOperation> {
         self.purge_except(owned, |_| false)
     }
@@ -450,19 +451,19 @@ impl Round {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::HandlerKind;
+    use crate::HandlerType;
 
     #[test]
     fn handlers_of_the_same_name_are_all_called_and_end_together() {
         let now = Timestamp::UNIX_EPOCH;
-        let handler = |index| Arc::new(Handler::new(index, "configure", HandlerKind::Activity));
-        let mut round = Round::transient(vec![handler(0), handler(1)], ErrorsMode::Temporary, true, 60.0, now);
+        let handler = |index| Arc::new(Handler::new(index, "configure", HandlerType::Activity));
+        let mut batch = Batch::transient(vec![handler(0), handler(1)], ErrorsMode::Temporary, true, 60.0, now);
         let mut called = Vec::new();
-        while let RoundStep::Call(request) = round.step(now, &mut || 0.0) {
+        while let BatchStep::Call(request) = batch.step(now, &mut || 0.0) {
             called.push((request.handler.index, request.retry));
-            round.called(CallOutcome { result: Ok(None), subrefs: Default::default() }, now, &mut || 0.0);
+            batch.called(CallOutcome { result: Ok(None), subrefs: Default::default() }, now, &mut || 0.0);
         }
         assert_eq!(called, [(0, 0), (1, 0)]);
-        assert!(round.done());
+        assert!(batch.done());
     }
 }

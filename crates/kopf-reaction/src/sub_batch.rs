@@ -1,4 +1,4 @@
-//! A round of sub-handlers within the call of their parent.
+//! A batch of sub-handlers within the call of their parent.
 //!
 //! It reads and writes progress as the cycle does, under the ids `parent/child`, and tells the parent
 //! whether all children are finished. What it leaves behind goes into the patch of the cycle.
@@ -8,41 +8,41 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::cycle::encode_seen;
+use crate::cycle::encode_seen_essence;
 use crate::handler::deduplicated;
 use crate::storage::Corruption;
 use crate::{
-    Answers, Ask, FilterDepth, FilterQuestion, Handler, Lifecycle, Note, ReactionSettings, Reason, Reply, Round,
-    RoundStep, Scene, StorageOperation, select,
+    Batch, BatchStep, Cause, Effect, EffectResult, FilterAnswers, FilterDepth, FilterQuestion, Handler, Lifecycle,
+    Note, ReactionSettings, Reason, StorageOperation, select_handlers,
 };
 
 /// The machine; it is stepped like a cycle.
 #[derive(Debug)]
-pub struct SubRound {
-    scene: Arc<Scene>,
+pub struct SubBatch {
+    cause: Arc<Cause>,
     settings: Arc<ReactionSettings>,
     handlers: Vec<Arc<Handler>>,
     lifecycle: Lifecycle,
     /// Whose stored progress counts as absent: it is of a superseded reason.
     superseded: Vec<Arc<str>>,
     verbose: bool,
-    answers: Answers,
+    answers: FilterAnswers,
     asked: Vec<FilterQuestion>,
     matching: Option<Vec<Arc<Handler>>>,
-    round: Option<Round>,
+    batch: Option<Batch>,
     notes: Vec<Note>,
 }
 
 /// What comes next.
 #[derive(Clone, Debug)]
-pub enum SubStep {
-    Ask(Ask),
-    Done(Box<SubConclusion>),
+pub enum SubBatchStep {
+    Effect(Effect),
+    Done(Box<SubBatchConclusion>),
 }
 
-/// What a round of sub-handlers came to.
+/// What a batch of sub-handlers came to.
 #[derive(Clone, Debug, Default)]
-pub struct SubConclusion {
+pub struct SubBatchConclusion {
     pub operations: Vec<StorageOperation>,
     pub results: Vec<(Arc<str>, Value)>,
     /// The sub-handlers that were looked at: references for all parents above.
@@ -53,9 +53,9 @@ pub struct SubConclusion {
     pub delay: Option<f64>,
 }
 
-impl SubRound {
+impl SubBatch {
     pub(crate) fn new(
-        scene: Arc<Scene>,
+        cause: Arc<Cause>,
         settings: Arc<ReactionSettings>,
         handlers: Vec<Arc<Handler>>,
         lifecycle: Lifecycle,
@@ -63,61 +63,66 @@ impl SubRound {
         verbose: bool,
     ) -> Self {
         Self {
-            scene,
+            cause,
             settings,
             handlers,
             lifecycle,
             superseded,
             verbose,
-            answers: Answers::default(),
+            answers: FilterAnswers::default(),
             asked: Vec::new(),
             matching: None,
-            round: None,
+            batch: None,
             notes: Vec::new(),
         }
     }
 
-    /// Goes on as far as possible; `reply` answers what was asked last.
-    pub fn step(&mut self, reply: Option<Reply>, now: Timestamp, random: &mut dyn FnMut() -> f64) -> SubStep {
+    /// Goes on as far as possible; `result` answers what was asked last.
+    pub fn step(
+        &mut self,
+        result: Option<EffectResult>,
+        now: Timestamp,
+        random: &mut dyn FnMut() -> f64,
+    ) -> SubBatchStep {
         let mut records = None;
-        match reply {
+        match result {
             None => {}
-            Some(Reply::Storage { records: read, .. }) => records = Some(read),
-            Some(Reply::Filters(answers)) => {
+            Some(EffectResult::Storage { records: read, .. }) => records = Some(read),
+            Some(EffectResult::Filters(answers)) => {
                 for (question, answer) in std::mem::take(&mut self.asked).iter().zip(answers) {
                     self.answers.insert(question, answer);
                 }
             }
-            Some(Reply::Chosen(indexes)) => {
-                if let Some(round) = &mut self.round {
-                    round.chosen(&indexes);
+            Some(EffectResult::Chosen(indexes)) => {
+                if let Some(batch) = &mut self.batch {
+                    batch.chosen(&indexes);
                 }
             }
-            Some(Reply::Called(outcome)) => {
-                if let Some(round) = &mut self.round {
-                    round.called(outcome, now, random);
+            Some(EffectResult::Called(outcome)) => {
+                if let Some(batch) = &mut self.batch {
+                    batch.called(outcome, now, random);
                 }
             }
             // Only whole cycles have daemons and timers.
-            Some(Reply::Background { .. }) => {}
+            Some(EffectResult::Background { .. }) => {}
         }
         if self.matching.is_none() {
-            let declared = self.scene.declared_for(&self.handlers);
-            match select(&declared, self.scene.as_change(), FilterDepth::Full, &self.answers) {
+            let declared = self.cause.declared_for(&self.handlers);
+            match select_handlers(&declared, self.cause.as_change(), FilterDepth::Full, &self.answers) {
                 Ok(matching) => self.matching = Some(matching),
                 Err(questions) => {
                     self.asked.clone_from(&questions);
-                    return SubStep::Ask(Ask::Filters(questions));
+                    return SubBatchStep::Effect(Effect::Filters(questions));
                 }
             }
         }
-        if self.round.is_none() {
+        if self.batch.is_none() {
             let owned = deduplicated(self.handlers.clone());
             let mut records = match records {
                 Some(records) => records,
                 None if self.settings.progress.is_front() => {
                     let ids = owned.iter().map(|handler| Arc::clone(&handler.id)).collect();
-                    return SubStep::Ask(Ask::Storage {
+                    return SubBatchStep::Effect(Effect::Storage {
                         ids,
                         extra_fields: Vec::new(),
                         progress: true,
@@ -127,51 +132,55 @@ impl SubRound {
                 None => self.read(&owned),
             };
             records.retain(|(id, _)| !self.superseded.contains(id));
-            let round = Round::stored(
-                self.scene.reason().as_str(),
+            let batch = Batch::stored(
+                self.cause.reason.as_str(),
                 records,
                 self.matching.clone().unwrap_or_default(),
                 self.lifecycle,
                 self.settings.default_backoff,
                 now,
             );
-            self.round = Some(round.quiet(!self.verbose));
+            self.batch = Some(batch.quiet(!self.verbose));
         }
-        let Some(round) = &mut self.round else { return SubStep::Done(Box::default()) };
-        match round.step(now, random) {
-            RoundStep::Choose(candidates) => SubStep::Ask(Ask::Choose(candidates)),
-            RoundStep::Call(request) => SubStep::Ask(Ask::Call(request)),
-            RoundStep::Finished => {
-                if matches!(self.scene.reason(), Reason::Create | Reason::Update)
-                    && let Some(new) = &self.scene.new
+        let Some(batch) = &mut self.batch else { return SubBatchStep::Done(Box::default()) };
+        match batch.step(now, random) {
+            BatchStep::Choose(candidates) => SubBatchStep::Effect(Effect::Choose(candidates)),
+            BatchStep::Call(request) => SubBatchStep::Effect(Effect::Call(request)),
+            BatchStep::Finished => {
+                if matches!(self.cause.reason, Reason::Create | Reason::Update)
+                    && let Some(new) = &self.cause.new
                 {
-                    round.finished_with(&encode_seen(new), |_| true);
+                    batch.finished_with(&encode_seen_essence(new), |_| true);
                 }
-                SubStep::Done(Box::new(SubConclusion {
-                    operations: round.store(),
-                    results: round.take_results(),
-                    ids: round.ids().cloned().collect(),
-                    done: round.done(),
-                    delay: round.delay(now),
+                SubBatchStep::Done(Box::new(SubBatchConclusion {
+                    operations: batch.store(),
+                    results: batch.take_results(),
+                    ids: batch.ids().cloned().collect(),
+                    done: batch.done(),
+                    delay: batch.delay(now),
                 }))
             }
         }
     }
 
-    pub fn round(&self) -> Option<&Round> {
-        self.round.as_ref()
+    pub fn batch(&self) -> Option<&Batch> {
+        self.batch.as_ref()
     }
 
     pub fn take_notes(&mut self) -> Vec<Note> {
         let mut notes = std::mem::take(&mut self.notes);
-        notes.extend(self.round.as_mut().map(Round::take_notes).unwrap_or_default());
+        notes.extend(self.batch.as_mut().map(Batch::take_notes).unwrap_or_default());
         notes
     }
 
     fn read(&mut self, owned: &[Arc<Handler>]) -> Vec<(Arc<str>, Value)> {
         let mut corruptions = Vec::new();
         let mut fetch = |handler: &Arc<Handler>| {
-            let record = self.settings.progress.fetch(&handler.id, self.scene.body.lean(), &mut corruptions)?;
+            let record = self.settings.progress.fetch(
+                &handler.id,
+                self.cause.body.without_managed_fields(),
+                &mut corruptions,
+            )?;
             Some((Arc::clone(&handler.id), record))
         };
         let records = owned.iter().filter_map(&mut fetch).collect();

@@ -4,8 +4,8 @@ use serde_json::json;
 use super::*;
 use crate::{BackgroundOptions, Severity};
 
-fn settings() -> RunSettings {
-    RunSettings {
+fn settings() -> TaskSettings {
+    TaskSettings {
         default_backoff: 60.0,
         cancellation_polling: Seconds::new(30.0),
         instant_exit: Duration::from_millis(100),
@@ -19,19 +19,19 @@ fn at(seconds: f64) -> Moment {
     Moment { wall: start + tick, tick }
 }
 
-fn handler(kind: HandlerKind, change: impl FnOnce(&mut Handler)) -> Arc<Handler> {
+fn handler(kind: HandlerType, change: impl FnOnce(&mut Handler)) -> Arc<Handler> {
     let mut handler = Handler::new(0, "fn", kind);
     change(&mut handler);
     Arc::new(handler)
 }
 
 fn timer(change: impl FnOnce(&mut BackgroundOptions)) -> Arc<Handler> {
-    handler(HandlerKind::Timer, |handler| change(&mut handler.background))
+    handler(HandlerType::Timer, |handler| change(&mut handler.background))
 }
 
 /// A run with its own clock, whose calls take some time and come to something.
 struct Player {
-    run: Run,
+    run: BackgroundTask,
     now: f64,
     idle_since: f64,
     notes: Vec<Note>,
@@ -39,11 +39,11 @@ struct Player {
 
 impl Player {
     fn new(handler: &Arc<Handler>, initial_delay: f64) -> Self {
-        let run = Run::new(Arc::clone(handler), initial_delay, at(0.0));
+        let run = BackgroundTask::new(Arc::clone(handler), initial_delay, at(0.0));
         Self { run, now: 0.0, idle_since: 0.0, notes: Vec::new() }
     }
 
-    fn poll(&mut self) -> Due {
+    fn poll(&mut self) -> TaskStep {
         let idle_since = Duration::from_secs_f64(self.idle_since);
         self.run.poll(at(self.now), idle_since, &settings(), &mut self.notes, &mut || 0.5)
     }
@@ -52,13 +52,13 @@ impl Player {
     fn wait(&mut self) -> Option<(f64, CallRequest)> {
         for _ in 0..10 {
             match self.poll() {
-                Due::At(tick) => {
+                TaskStep::WaitUntil(tick) => {
                     assert!(tick.as_secs_f64() > self.now, "it would be busy: {tick:?}");
                     self.now = tick.as_secs_f64();
                 }
-                Due::Call(request) => return Some((round(self.now), request)),
-                Due::OnChange | Due::Ended(_) => return None,
-                Due::Calling => panic!("called twice at once"),
+                TaskStep::Call(request) => return Some((round(self.now), request)),
+                TaskStep::WaitForChange | TaskStep::Ended(_) => return None,
+                TaskStep::Calling => panic!("called twice at once"),
             }
         }
         panic!("it never comes to a call");
@@ -139,20 +139,20 @@ fn schedules() {
 #[test]
 fn changes_put_idling_off_and_begin_it_anew() {
     let mut player = Player::new(&timer(|options| options.idle = Some(Seconds::new(5.0))), 0.0);
-    assert!(matches!(player.poll(), Due::At(until) if until == Duration::from_secs(5)));
+    assert!(matches!(player.poll(), TaskStep::WaitUntil(until) if until == Duration::from_secs(5)));
     player.now = 4.0;
     player.idle_since = 4.0;
     assert_eq!(player.times(&[1.0]), [9.0]);
-    assert!(matches!(player.poll(), Due::OnChange));
+    assert!(matches!(player.poll(), TaskStep::WaitForChange));
     player.now = 20.0;
     player.idle_since = 20.0;
     assert_eq!(player.times(&[1.0]), [25.0]);
-    assert!(matches!(player.poll(), Due::OnChange));
+    assert!(matches!(player.poll(), TaskStep::WaitForChange));
 }
 
 #[test]
 fn errors_override_the_interval_and_the_tries_begin_anew_with_each_tick() {
-    let handler = handler(HandlerKind::Timer, |handler| {
+    let handler = handler(HandlerType::Timer, |handler| {
         handler.background.interval = Some(Seconds::new(5.0));
         handler.retries = Some(3);
         handler.backoff = Some(Backoff::constant(2.0));
@@ -204,12 +204,12 @@ fn errors_override_the_interval_and_the_tries_begin_anew_with_each_tick() {
 
 #[test]
 fn a_timer_without_tries_does_not_keep_a_processor_busy() {
-    let handler = handler(HandlerKind::Timer, |handler| {
+    let handler = handler(HandlerType::Timer, |handler| {
         handler.background.interval = Some(Seconds::new(0.0));
         handler.retries = Some(0);
     });
     let mut player = Player::new(&handler, 0.0);
-    assert!(matches!(player.poll(), Due::At(until) if until == REST_WITHOUT_A_CALL));
+    assert!(matches!(player.poll(), TaskStep::WaitUntil(until) if until == REST_WITHOUT_A_CALL));
     assert_eq!(player.texts(), ["Timer 'fn' has exceeded 0 retries."]);
 }
 
@@ -227,7 +227,7 @@ fn daemons_run_once_unless_they_are_to_be_retried() {
         (Err(CallError::Abandoned), Some(61.0)),
     ];
     for (outcome, retried) in table {
-        let mut player = Player::new(&handler(HandlerKind::Daemon, |_| ()), 0.0);
+        let mut player = Player::new(&handler(HandlerType::Daemon, |_| ()), 0.0);
         player.wait().expect("a call");
         player.finish(1.0, outcome.clone());
         match retried {
@@ -235,7 +235,7 @@ fn daemons_run_once_unless_they_are_to_be_retried() {
                 let (time, request) = player.wait().expect("a retry");
                 assert_eq!((time, request.retry), (expected, 1), "{outcome:?}");
             }
-            None => assert!(matches!(player.poll(), Due::Ended(Ending::OnItsOwn)), "{outcome:?}"),
+            None => assert!(matches!(player.poll(), TaskStep::Ended(TaskEnding::OnItsOwn)), "{outcome:?}"),
         }
     }
 }
@@ -246,9 +246,9 @@ fn protocol(handler: &Arc<Handler>, reason: StopReasons, until: f64) -> Vec<(f64
     player.wait().expect("a call");
     let mut protocol = Vec::new();
     let mut step = player.run.stop(reason, at(0.0), &settings(), &mut player.notes);
-    while let Some(StopStep { told, next, .. }) = step {
-        if let Some(told) = told {
-            protocol.push((round(player.now), told.bits()));
+    while let Some(StopStep { new_reasons, next, .. }) = step {
+        if let Some(new_reasons) = new_reasons {
+            protocol.push((round(player.now), new_reasons.bits()));
         }
         let Some(next) = next.filter(|next| next.as_secs_f64() <= until) else { break };
         assert!(next.as_secs_f64() > player.now, "it would be busy");
@@ -261,7 +261,7 @@ fn protocol(handler: &Arc<Handler>, reason: StopReasons, until: f64) -> Vec<(f64
 #[test]
 fn stopping() {
     let daemon = |backoff: Option<f64>, timeout: Option<f64>| {
-        handler(HandlerKind::Daemon, |handler| {
+        handler(HandlerType::Daemon, |handler| {
             handler.background.cancellation_backoff = backoff.map(Seconds::new);
             handler.background.cancellation_timeout = timeout.map(Seconds::new);
         })
@@ -284,7 +284,7 @@ fn stopping() {
 
 #[test]
 fn the_exit_does_not_wait_for_what_is_only_looked_at() {
-    let mut player = Player::new(&handler(HandlerKind::Daemon, |_| ()), 0.0);
+    let mut player = Player::new(&handler(HandlerType::Daemon, |_| ()), 0.0);
     player.wait().expect("a call");
     player.run.stop(StopReasons::RESOURCE_DELETED, at(0.0), &settings(), &mut player.notes);
     let step = player.run.stop_further(at(5.0), &settings()).expect("a step");
@@ -292,16 +292,16 @@ fn the_exit_does_not_wait_for_what_is_only_looked_at() {
     assert!(step.notes[0].text.ends_with("is still exiting. The next check is in 30 seconds."));
     let step = player.run.stop(StopReasons::OPERATOR_EXITING, at(6.0), &settings(), &mut player.notes);
     assert_eq!(step.and_then(|step| step.next), Some(Duration::from_millis(6100)));
-    assert_eq!(player.run.phase(), RunPhase::Stopping(StopReasons(20)));
+    assert_eq!(player.run.phase(), TaskPhase::Stopping(StopReasons(20)));
     player.run.stop_further(at(7.0), &settings());
-    assert_eq!(player.run.phase(), RunPhase::Orphaned);
+    assert_eq!(player.run.phase(), TaskPhase::Orphaned);
     player.finish(10.0, Ok(None));
-    assert!(matches!(player.poll(), Due::Ended(Ending::OnRequest)));
+    assert!(matches!(player.poll(), TaskStep::Ended(TaskEnding::OnRequest)));
 }
 
 #[test]
 fn the_memory_of_a_waiting_timer_is_small() {
-    assert!(size_of::<Run>() <= 96, "{}", size_of::<Run>());
+    assert!(size_of::<BackgroundTask>() <= 96, "{}", size_of::<BackgroundTask>());
 }
 
 proptest! {
