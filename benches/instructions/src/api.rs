@@ -8,7 +8,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use jiff::Timestamp;
 use kopf_engine::{Api, Clock, Log, NetworkingSettings, PatchKind, Vault};
-use kopf_object::glimpse;
+use kopf_object::parse_partial;
 use kube::client::Body as RequestBody;
 use serde_json::json;
 
@@ -38,7 +38,7 @@ pub async fn patch(count: usize) -> Outcome {
     for _ in 0..count {
         let path = "/apis/bench.dev/v1/namespaces/bench/widgets/widget-1/status";
         let answer = api.patch(path, PatchKind::Merge, Bytes::from(serde_json::to_vec(&change)?)).await?;
-        glimpse(&answer, &change)?;
+        parse_partial(&answer, &change)?;
     }
     Ok(())
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kopf_object::Body;
 use kopf_reaction::{
-    Ask, BackgroundView, CallOutcome, Conclusion, Cycle, CycleInput, EventType, Handler, HandlerKind, HandlerSet,
-    ReactionSettings, Reason, Reply, Settled, Step,
+    BackgroundView, CallOutcome, Cycle, CycleConclusion, CycleInput, CycleStep, Effect, EffectResult, EventType,
+    Handler, HandlerSet, HandlerType, ReactionSettings, Reason, UpToDateCheck,
 };
 use serde_json::json;
 
@@ -16,10 +16,10 @@ use crate::{Outcome, object};
 
 /// A new object with one handler to be called.
 pub fn create(count: usize) -> Outcome {
-    let theatre = Theatre::new();
+    let setup = Setup::new();
     let body = Body::parse(object::fresh().to_string().into_bytes())?;
     for _ in 0..count {
-        let (conclusion, calls) = theatre.play(&body)?;
+        let (conclusion, calls) = setup.play(&body)?;
         if calls != 1 || conclusion.patch.is_empty() {
             return Err("the handler was not called".into());
         }
@@ -29,10 +29,10 @@ pub fn create(count: usize) -> Outcome {
 
 /// An object that is handled already, in a cycle of its own.
 pub fn unchanged(count: usize) -> Outcome {
-    let theatre = Theatre::new();
-    let body = Body::parse(theatre.handled()?)?;
+    let setup = Setup::new();
+    let body = Body::parse(setup.handled()?)?;
     for _ in 0..count {
-        let (conclusion, calls) = theatre.play(&body)?;
+        let (conclusion, calls) = setup.play(&body)?;
         if calls != 0 || !conclusion.patch.is_empty() {
             return Err("there was something to do".into());
         }
@@ -42,11 +42,11 @@ pub fn unchanged(count: usize) -> Outcome {
 
 /// An object that is handled already, as it is found by a restarted operator, and after the last patch.
 pub fn settled(count: usize) -> Outcome {
-    let theatre = Theatre::new();
-    let settled = Settled::of(&theatre.handlers, &theatre.settings).ok_or("it takes more than a look at the text")?;
-    let text = theatre.handled()?;
+    let setup = Setup::new();
+    let check = UpToDateCheck::of(&setup.handlers, &setup.settings).ok_or("it takes more than a look at the text")?;
+    let text = setup.handled()?;
     for _ in 0..count {
-        if !settled.holds(black_box(&text)) {
+        if !check.is_up_to_date(black_box(&text)) {
             return Err("there was something to do".into());
         }
     }
@@ -54,17 +54,17 @@ pub fn settled(count: usize) -> Outcome {
 }
 
 /// An operator with the usual three handlers.
-struct Theatre {
+struct Setup {
     handlers: Arc<HandlerSet>,
     settings: Arc<ReactionSettings>,
 }
 
-impl Theatre {
+impl Setup {
     fn new() -> Self {
         let declared =
             [("create", Reason::Create, false), ("update", Reason::Update, false), ("delete", Reason::Delete, true)];
         let handlers = declared.into_iter().enumerate().map(|(index, (id, reason, requires_finalizer))| {
-            let handler = Handler::new(index, id, HandlerKind::Changing);
+            let handler = Handler::new(index, id, HandlerType::Change);
             Arc::new(Handler { reason: Some(reason), requires_finalizer, ..handler })
         });
         let settings = ReactionSettings { finalizer: "bench.dev/kopf".to_owned(), ..ReactionSettings::default() };
@@ -80,7 +80,7 @@ impl Theatre {
     }
 
     /// The conclusion, and how many handlers were called on the way to it.
-    fn play(&self, body: &Body) -> Result<(Conclusion, usize), &'static str> {
+    fn play(&self, body: &Body) -> Result<(CycleConclusion, usize), &'static str> {
         let mut cycle = Cycle::new(CycleInput {
             body: body.clone(),
             event: Some(EventType::Added),
@@ -91,17 +91,17 @@ impl Theatre {
             background: BackgroundView::default(),
             verbose: false,
         });
-        let (mut reply, mut calls) = (None, 0);
+        let (mut result, mut calls) = (None, 0);
         loop {
-            match cycle.step(reply.take(), Timestamp::UNIX_EPOCH, &mut || 0.5) {
-                Step::Done(conclusion) => return Ok((*conclusion, calls)),
-                Step::Ask(Ask::Call(_)) => {
+            match cycle.step(result.take(), Timestamp::UNIX_EPOCH, &mut || 0.5) {
+                CycleStep::Done(conclusion) => return Ok((*conclusion, calls)),
+                CycleStep::Effect(Effect::Call(_)) => {
                     calls += 1;
                     let outcome =
                         CallOutcome { result: Ok(Some(json!({"message": "done"}))), subrefs: Default::default() };
-                    reply = Some(Reply::Called(outcome));
+                    result = Some(EffectResult::Called(outcome));
                 }
-                Step::Ask(_) => return Err("nothing else is to be asked"),
+                CycleStep::Effect(_) => return Err("nothing else is to be asked"),
             }
         }
     }

@@ -16,8 +16,8 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use kopf_object::{Body, json_patch, merge};
 use kopf_reaction::{
-    AdmissionReview, Answers, CallError, CallOutcome, ConversionReview, ErrorsMode, Handler, Refused, Resource,
-    ReviewError, Round, RoundStep,
+    AdmissionReview, Batch, BatchStep, CallError, CallOutcome, ConversionReview, Denial, ErrorsMode, FilterAnswers,
+    Handler, Resource, ReviewError,
 };
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
@@ -80,7 +80,7 @@ impl Reviewer for Reviews {
             let reviewing = async {
                 // The semaphore is never closed, so that an error cannot happen; it would only unbound us.
                 let _slot = self.slots.acquire().await.ok();
-                if ConversionReview::is_meant(&review.content) {
+                if ConversionReview::is_conversion(&review.content) {
                     return convert::convert(self, &review).await;
                 }
                 self.admit(&review).await
@@ -159,7 +159,7 @@ impl Reviews {
         let patch = match self.patched(&context, called.patch.as_ref(), called.transformations).await {
             Ok(newer) => json_patch(review.body.value(), &newer),
             Err(message) => {
-                let refusal = Refused::from(&CallError::Permanent { display: message.clone(), message });
+                let refusal = Denial::from(&CallError::Permanent { display: message.clone(), message });
                 return Ok(review.answer(&[refusal], &called.warnings, &[]));
             }
         };
@@ -173,7 +173,7 @@ impl Reviews {
         candidates: &[Arc<Handler>],
         context: &Arc<WebhookContext>,
     ) -> Result<Vec<Arc<Handler>>, ReviewError> {
-        let mut answers = Answers::default();
+        let mut answers = FilterAnswers::default();
         loop {
             let questions = match review.matching(candidates, &answers) {
                 Ok(handlers) => return Ok(handlers),
@@ -192,12 +192,12 @@ impl Reviews {
     /// Calls the handlers one after another, each of them once.
     async fn call_all(&self, handlers: Vec<Arc<Handler>>, context: &Arc<WebhookContext>) -> Called {
         let clock = &self.clock;
-        let mut round = Round::transient(handlers, ErrorsMode::Permanent, true, 0.0, clock.now());
+        let mut batch = Batch::transient(handlers, ErrorsMode::Permanent, true, 0.0, clock.now());
         let mut called = Called::default();
         let mut last_error: Option<FrontError> = None;
         loop {
-            let step = round.step(clock.now(), &mut || clock.jitter(1.0));
-            for note in round.take_notes() {
+            let step = batch.step(clock.now(), &mut || clock.jitter(1.0));
+            for note in batch.take_notes() {
                 self.log.record(Record {
                     level: level_of(note.severity),
                     target: OBJECTS,
@@ -207,17 +207,17 @@ impl Reviews {
                     error: last_error.clone().filter(|_| note.traceback),
                 });
             }
-            let RoundStep::Call(request) = step else { return called };
+            let BatchStep::Call(request) = step else { return called };
             let reply = self.call(request.handler, context, request.started).await;
             last_error = reply.call.error;
             called.warnings = reply.warnings;
             (called.patch, called.transformations) = (reply.call.patch, reply.call.transformations);
             match &reply.call.result {
                 Ok(result) => called.result = result.clone(),
-                Err(error) => called.refusals.push(Refused::from(error)),
+                Err(error) => called.refusals.push(Denial::from(error)),
             }
             let outcome = CallOutcome { result: reply.call.result.map(|_| None), subrefs: Default::default() };
-            round.called(outcome, clock.now(), &mut || clock.jitter(1.0));
+            batch.called(outcome, clock.now(), &mut || clock.jitter(1.0));
         }
     }
 
@@ -263,7 +263,7 @@ impl Reviews {
 /// What all the calls of one review came to.
 #[derive(Default)]
 struct Called {
-    refusals: Vec<Refused>,
+    refusals: Vec<Denial>,
     warnings: Vec<String>,
     patch: Option<Value>,
     transformations: bool,

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use kopf_object::Body;
 use kopf_reaction::{
-    BackgroundPlan, BackgroundView, Handler, HandlerKind, HandlerSet, Moment, RunSettings, Scene, StopReasons,
+    BackgroundPlan, BackgroundView, Cause, Handler, HandlerSet, HandlerType, Moment, StopReasons, TaskSettings,
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
@@ -55,7 +55,7 @@ struct Inner {
     log: Log,
     /// The beginning of the time of the schedule.
     origin: Instant,
-    settings: RunSettings,
+    settings: TaskSettings,
     /// What carries calls out, and whom to tell; set once when everything is there. Both hold this.
     surroundings: OnceLock<(Weak<Reactor>, WeakQueue)>,
     schedule: Mutex<Schedule>,
@@ -92,7 +92,7 @@ pub(crate) struct BackgroundOfObject {
 
 impl Background {
     pub fn new(settings: &Settings, clock: Clock, log: Log) -> Self {
-        let settings = RunSettings {
+        let settings = TaskSettings {
             default_backoff: settings.execution.default_backoff,
             cancellation_polling: settings.background.cancellation_polling.clone(),
             instant_exit: settings.background.instant_exit(),
@@ -347,8 +347,8 @@ impl Background {
         of_object: &mut Option<BackgroundOfObject>,
         plan: BackgroundPlan,
     ) -> usize {
-        if (plan.know || !plan.start.is_empty()) && of_object.is_none() {
-            let essence = context.scene.get().map_or(0, |scene| fingerprint(scene));
+        if (plan.track || !plan.start.is_empty()) && of_object.is_none() {
+            let essence = context.cause.get().map_or(0, |cause| fingerprint(cause));
             *of_object = Some(self.accompany(key, context, essence));
         }
         let Some(BackgroundOfObject { companion, .. }) = of_object.as_ref() else { return 0 };
@@ -507,11 +507,11 @@ impl BackgroundOfObject {
     }
 
     /// Notices whether something has changed that matters to timers which wait for idling.
-    pub fn notice(&self, handlers: &HandlerSet, scene: &Scene) {
+    pub fn notice(&self, handlers: &HandlerSet, cause: &Cause) {
         let waits_for_idling =
-            |handler: &Arc<Handler>| handler.kind == HandlerKind::Timer && handler.background.idle.is_some();
-        if handlers.background.iter().any(waits_for_idling) {
-            let essence = fingerprint(scene);
+            |handler: &Arc<Handler>| handler.handler_type == HandlerType::Timer && handler.background.idle.is_some();
+        if handlers.background_handlers.iter().any(waits_for_idling) {
+            let essence = fingerprint(cause);
             let effects = self.background.with_means(|means| self.companion.notice(essence, means));
             self.background.carry_out_effects(&self.companion, effects);
         }
@@ -535,9 +535,9 @@ impl Drop for BackgroundOfObject {
 }
 
 /// A number that differs if the essence does.
-fn fingerprint(scene: &Scene) -> u64 {
+fn fingerprint(cause: &Cause) -> u64 {
     let mut hasher = DefaultHasher::new();
-    scene.new.as_ref().map(ToString::to_string).hash(&mut hasher);
+    cause.new.as_ref().map(ToString::to_string).hash(&mut hasher);
     hasher.finish()
 }
 

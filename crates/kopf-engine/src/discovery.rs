@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kopf_reaction::{Resource, passively_matched, revise};
+use kopf_reaction::{Resource, passively_matched, resolve_selectors};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -438,7 +438,7 @@ impl Discovery {
         let answer = |index: usize, resource: &Resource| {
             answers.iter().any(|(answered, one)| *answered == index && **one == *resource)
         };
-        let revision = revise(&self.wanted.selectors, &known, &answer);
+        let revision = resolve_selectors(&self.wanted.selectors, &known, &answer);
         let offset = self.wanted.selectors.len();
         let passive =
             passively_matched(&self.wanted.passive, &known, &|index, resource| answer(offset + index, resource));

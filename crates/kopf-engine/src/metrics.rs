@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use kopf_reaction::{CallError, Handler, HandlerKind, Resource};
+use kopf_reaction::{CallError, Handler, HandlerType, Resource};
 
 use crate::front::CallReply;
 use crate::{Api, Clock, StreamHealth, StreamState};
@@ -183,7 +183,7 @@ impl HandlerCounts {
     fn finish<T>(&self, result: &Result<T, CallError>, duration: Duration) {
         let failure = match result {
             // A refusal is what a webhook is there for.
-            Ok(_) | Err(CallError::Refused { .. }) => None,
+            Ok(_) | Err(CallError::Denied { .. }) => None,
             // Neither failures nor successes: the handler is asked again when its parts are done.
             Err(CallError::ChildrenRetry { .. } | CallError::Abandoned) => return,
             Err(CallError::Temporary { .. }) => Some(0),
@@ -202,13 +202,13 @@ impl HandlerCounts {
 }
 
 const fn kind_of(handler: &Handler) -> &'static str {
-    match handler.kind {
-        HandlerKind::Activity => "activity",
-        HandlerKind::Watching => "event",
-        HandlerKind::Changing => "change",
-        HandlerKind::Daemon => "daemon",
-        HandlerKind::Timer => "timer",
-        HandlerKind::Indexing => "index",
-        HandlerKind::Webhook => "webhook",
+    match handler.handler_type {
+        HandlerType::Activity => "activity",
+        HandlerType::Event => "event",
+        HandlerType::Change => "change",
+        HandlerType::Daemon => "daemon",
+        HandlerType::Timer => "timer",
+        HandlerType::Index => "index",
+        HandlerType::Webhook => "webhook",
     }
 }

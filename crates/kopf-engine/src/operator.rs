@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use kopf_reaction::{Activity, Handler, HandlerKind, ReactionSettings, Resource, ServedSelector, conversion_twice};
+use kopf_reaction::{
+    Activity, Handler, HandlerType, ReactionSettings, Resource, ServedSelector, find_duplicate_conversion,
+};
 use regex_lite::Regex;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -190,7 +192,7 @@ async fn serve(activities: &Arc<Activities>, options: &OperatorOptions, stop: &S
 
     let handlers: Arc<[Arc<Handler>]> = served_handlers(&configuration).into();
     let webhooks = webhook_handlers(&configuration);
-    if let Some((one, other)) = conversion_twice(&webhooks) {
+    if let Some((one, other)) = find_duplicate_conversion(&webhooks) {
         let options = one.webhook.clone();
         let (from, to) = options.map(|options| (options.from, options.to)).unwrap_or_default();
         let (from, to) = (from.unwrap_or_default(), to.unwrap_or_default());
@@ -338,12 +340,8 @@ impl Drop for KilledOnDrop {
 fn served_handlers(configuration: &Configuration) -> Vec<Arc<Handler>> {
     let served = |handler: &&Arc<Handler>| {
         matches!(
-            handler.kind,
-            HandlerKind::Watching
-                | HandlerKind::Changing
-                | HandlerKind::Indexing
-                | HandlerKind::Daemon
-                | HandlerKind::Timer
+            handler.handler_type,
+            HandlerType::Event | HandlerType::Change | HandlerType::Index | HandlerType::Daemon | HandlerType::Timer
         )
     };
     configuration.handlers.iter().filter(served).cloned().collect()
@@ -351,7 +349,7 @@ fn served_handlers(configuration: &Configuration) -> Vec<Arc<Handler>> {
 
 /// The handlers of webhooks.
 fn webhook_handlers(configuration: &Configuration) -> Vec<Arc<Handler>> {
-    let handlers = configuration.handlers.iter().filter(|handler| handler.kind == HandlerKind::Webhook);
+    let handlers = configuration.handlers.iter().filter(|handler| handler.handler_type == HandlerType::Webhook);
     handlers.filter(|handler| handler.webhook.is_some()).cloned().collect()
 }
 
@@ -399,7 +397,7 @@ fn start_admission(
 fn served_selector(handler: &Handler) -> ServedSelector {
     ServedSelector {
         selector: handler.selector.clone().unwrap_or_default(),
-        patching: matches!(handler.kind, HandlerKind::Changing | HandlerKind::Daemon | HandlerKind::Timer),
+        patching: matches!(handler.handler_type, HandlerType::Change | HandlerType::Daemon | HandlerType::Timer),
     }
 }
 

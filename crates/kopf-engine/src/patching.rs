@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use kopf_object::{
-    Body, Diff, MergePatch, Operation, combine, finalizers, glimpse, inconsistencies, json_patch,
+    Body, Diff, MergePatch, PatchOperation, combine, finalizers, inconsistencies, json_patch, parse_partial,
     split_status_operations, with_version_test,
 };
 use kopf_reaction::FinalizerChange;
@@ -248,14 +248,14 @@ impl<'a> Target<'a> {
             }
             Some(Answer::Read(body)) => Newest::read(body),
             Some(Answer::Unread(text)) => {
-                let seen = Body::from_value(glimpse(&text, &whole)?);
+                let seen = Body::from_value(parse_partial(&text, &whole)?);
                 self.check_uid(&seen)?;
                 Newest { seen, unread: Some(text) }
             }
         };
         let metadata = whole.get("metadata");
         let has_managed_fields = metadata.is_some_and(|metadata| metadata.get("managedFields").is_some());
-        let seen = if has_managed_fields { newest.seen.value() } else { newest.seen.lean() };
+        let seen = if has_managed_fields { newest.seen.value() } else { newest.seen.without_managed_fields() };
         let inconsistencies = inconsistencies(&whole, seen);
         Ok(Applied::Patched { newest, inconsistencies, refusals })
     }
@@ -363,7 +363,9 @@ impl<'a> Target<'a> {
         }
         let mut base = self.read()?.unwrap_or_else(|| body.clone());
         for _ in 0..CONFLICTS_AT_MOST {
-            let Some(steps) = finalizer_steps(base.lean(), change, self.finalizer_setting) else { return Ok(()) };
+            let Some(steps) = finalizer_steps(base.without_managed_fields(), change, self.finalizer_setting) else {
+                return Ok(());
+            };
             let path = self.path.clone();
             let sent = self.send(&path, PatchKind::Json, &json!(steps)).await;
             match self.newer_than(&base, sent).await? {
@@ -412,7 +414,7 @@ impl<'a> Target<'a> {
         }
         for (path, operations) in parts {
             let (Some(path), false) = (path, operations.is_empty()) else { continue };
-            let operations = json!(with_version_test(tested.lean(), operations));
+            let operations = json!(with_version_test(tested.without_managed_fields(), operations));
             self.send(&path, PatchKind::Json, &operations).await?;
             tested = self.read()?.unwrap_or(tested);
         }
@@ -504,7 +506,7 @@ impl<'a> Target<'a> {
 }
 
 /// The finalizer alone needs no comparison of whole objects.
-fn finalizer_steps(body: &Value, change: Option<FinalizerChange>, finalizer: &str) -> Option<Vec<Operation>> {
+fn finalizer_steps(body: &Value, change: Option<FinalizerChange>, finalizer: &str) -> Option<Vec<PatchOperation>> {
     match change {
         Some(FinalizerChange::Add) if !finalizers::is_deletion_ongoing(body) => {
             finalizers::block_deletion(body, finalizer)

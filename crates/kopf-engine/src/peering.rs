@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
-use kopf_reaction::{Oneself, Resource};
+use kopf_reaction::{OwnPeer, Resource};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -63,7 +63,7 @@ struct Parts {
     settings: Arc<Settings>,
     clock: Clock,
     log: Log,
-    oneself: Oneself,
+    own_peer: OwnPeer,
     pauses: Pauses,
     judge: Arc<dyn Judge>,
     crashes: Crashes,
@@ -82,9 +82,9 @@ impl Peering {
         let log = crashes.log();
         let priority = settings.peering.priority;
         let sharded = !settings.watching.shard_selectors.is_empty();
-        let oneself = Oneself { identity, priority, sharded };
+        let own_peer = OwnPeer { identity, priority, sharded };
         pauses.set(UNKNOWN, !settings.peering.standalone);
-        let parts = Arc::new(Parts { api, settings, clock, log, oneself, pauses, judge, crashes });
+        let parts = Arc::new(Parts { api, settings, clock, log, own_peer, pauses, judge, crashes });
         Self { inner: Arc::new(Inner { parts, places: Mutex::default() }) }
     }
 

@@ -163,7 +163,7 @@ impl Queue {
     pub fn expect(&self, key: KindKey, stream: u64, what: Expected) {
         let mut state = self.inner.state();
         let Some(objects) = state.kinds.get(&key.0) else { return };
-        let is_indexed = !objects.kind.handlers.indexing.is_empty();
+        let is_indexed = !objects.kind.handlers.index_handlers.is_empty();
         let is_outdated = what == Expected::News && !objects.entries.is_empty();
         if is_indexed || is_outdated {
             state.gate.hold(key.0, stream);
@@ -238,8 +238,8 @@ impl Queue {
         }
         let State { kinds, gate, .. } = &mut *state;
         let Some(objects) = kinds.get_mut(&key.0) else { return };
-        let is_indexed = !objects.kind.handlers.indexing.is_empty();
-        let has_spies = !objects.kind.handlers.watching.is_empty();
+        let is_indexed = !objects.kind.handlers.index_handlers.is_empty();
+        let has_spies = !objects.kind.handlers.event_handlers.is_empty();
         // All that refers to the object shares one text of its uid.
         let known_uid = objects.entries.get_key_value(uid.as_ref()).map(|(uid, _)| Arc::clone(uid));
         if known_uid.is_none() && event == EventType::Deleted && !has_spies {
@@ -485,7 +485,7 @@ impl Queue {
                 .and_then(|identity| version_number(identity.resource_version.as_deref()));
             news.outdated = news.event != EventType::Deleted && memory.knows(version);
         }
-        if objects.kind.handlers.watching.is_empty() {
+        if objects.kind.handlers.event_handlers.is_empty() {
             entry.news.retain(|news| !news.outdated);
         }
         let is_over = (entry.vanished && !memory.is_ghost) || matches!(after, After::Forget);

@@ -79,22 +79,22 @@ impl Cycle {
 
     #[getter]
     fn reason(&self) -> Option<&'static str> {
-        self.context.scene.get().map(|scene| scene.reason().as_str())
+        self.context.cause.get().map(|cause| cause.reason.as_str())
     }
 
     #[getter]
     fn old<'py>(&self, python: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        self.context.scene.get().and_then(|scene| json_bytes(python, scene.old.as_ref()))
+        self.context.cause.get().and_then(|cause| json_bytes(python, cause.old.as_ref()))
     }
 
     #[getter(new)]
     fn new_essence<'py>(&self, python: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        self.context.scene.get().and_then(|scene| json_bytes(python, scene.new.as_ref()))
+        self.context.cause.get().and_then(|cause| json_bytes(python, cause.new.as_ref()))
     }
 
     #[getter]
     fn diff<'py>(&self, python: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        self.context.scene.get().and_then(|scene| json_bytes(python, Some(&scene.diff.to_json())))
+        self.context.cause.get().and_then(|cause| json_bytes(python, Some(&cause.diff.to_json())))
     }
 
     #[getter]

@@ -557,7 +557,7 @@ impl Job {
     ) -> PyResult<()> {
         let call_error = match kind {
             "temporary" => CallError::Temporary { message, display, delay },
-            "admission" => CallError::Refused { message, display, code },
+            "admission" => CallError::Denied { message, display, code },
             "permanent" => CallError::Permanent { message, display },
             "timeout" if message.is_empty() => CallError::TimedOut,
             "timeout" | "retries" => CallError::Exhausted { message },

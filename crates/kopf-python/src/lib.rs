@@ -70,7 +70,7 @@ fn shrink_essence(essence: &str, keys: Vec<String>, annotations: &str, patched: 
     let mut patch = MergePatch::new();
     patch.set(&FieldPath::from(["metadata", "annotations"]), patched);
     let body = json!({"metadata": {"annotations": annotations}});
-    Ok(kopf_object::encode_essence_within(&essence, kopf_reaction::room_for(&keys, &body, &patch)))
+    Ok(kopf_object::encode_essence_within(&essence, kopf_reaction::remaining_annotation_budget(&keys, &body, &patch)))
 }
 
 /// A self-signed certificate for the names, and its key, both in PEM.

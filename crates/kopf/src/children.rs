@@ -75,7 +75,7 @@ impl<S: Send + Sync + 'static> Children<S> {
 impl<S: Send + Sync + 'static> FromCall<S> for Children<S> {
     async fn from_call(call: &Call, _: &S) -> Result<Self> {
         let parent = Arc::clone(&call.invocation().handler);
-        if parent.kind == kopf_reaction::HandlerKind::Watching {
+        if parent.handler_type == kopf_reaction::HandlerType::Event {
             return Err(call.reject("event handlers cannot have sub-handlers, since nothing tracks their progress"));
         }
         Ok(Self { scope: call.scope().clone(), parent, state: PhantomData })

@@ -95,22 +95,22 @@ impl Context {
 
     /// What has happened; None if that is not known yet.
     pub fn reason(&self) -> Option<Reason> {
-        self.cycle.scene.get().map(|scene| scene.reason())
+        self.cycle.cause.get().map(|cause| cause.reason)
     }
 
     /// The essence of the object as it was handled last.
     pub fn old(&self) -> Option<&Value> {
-        self.cycle.scene.get()?.old.as_ref()
+        self.cycle.cause.get()?.old.as_ref()
     }
 
     /// The essence of the object as it is now.
     pub fn new_value(&self) -> Option<&Value> {
-        self.cycle.scene.get()?.new.as_ref()
+        self.cycle.cause.get()?.new.as_ref()
     }
 
     /// What has changed in between.
     pub fn diff(&self) -> Option<&Diff> {
-        self.cycle.scene.get().map(|scene| &scene.diff)
+        self.cycle.cause.get().map(|cause| &cause.diff)
     }
 
     /// The patch of the cycle.

@@ -117,7 +117,7 @@ impl Error {
                 CallError::Temporary { message, display, delay: delay.map(|delay| delay.as_secs_f64()) }
             }
             Meaning::Permanent => CallError::Permanent { message, display },
-            Meaning::Denied(code) => CallError::Refused { message, display, code: Some(code) },
+            Meaning::Denied(code) => CallError::Denied { message, display, code: Some(code) },
             Meaning::Arbitrary => CallError::Arbitrary { message, display },
             Meaning::ChildrenRetry(delay) => CallError::ChildrenRetry { delay },
         }
@@ -170,7 +170,7 @@ mod tests {
         let (message, display) = text("boo");
         check(Error::permanent("boo"), CallError::Permanent { message, display });
         let (message, display) = text("boo");
-        check(Error::denied(400, "boo"), CallError::Refused { message, display, code: Some(400) });
+        check(Error::denied(400, "boo"), CallError::Denied { message, display, code: Some(400) });
         let (message, display) = text("boo");
         check(Error::temporary("boo"), CallError::Temporary { message, display, delay: Some(60.0) });
         let (message, display) = text("boo");

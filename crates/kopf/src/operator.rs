@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kopf_engine::{Clock, Configuration, OperatorError, OperatorOptions, Pacing, ServerOptions, Settings, Stop};
-use kopf_reaction::{ErrorsMode, Handler as Declaration, HandlerKind};
+use kopf_reaction::{ErrorsMode, Handler as Declaration, HandlerType};
 use kube::Client;
 
 use crate::call::OperatorParts;
@@ -147,7 +147,7 @@ impl<S: Send + Sync + 'static, P> Operator<S, P> {
     pub fn on<K: Kind, T, H: Handler<T, S, K::Call>>(mut self, registration: Registration<K>, handler: H) -> Self {
         let index = self.parts.registry.allocate_index();
         match registration.finish::<H>(index, None) {
-            Ok((declaration, _)) if declaration.kind == HandlerKind::Indexing => {
+            Ok((declaration, _)) if declaration.handler_type == HandlerType::Index => {
                 self.parts.errors.push(DeclarationError::NotIndexing { id: declaration.id.to_string() });
             }
             Ok((declaration, callbacks)) => {
@@ -384,7 +384,7 @@ impl ReadyOperator {
         if !errors.is_empty() {
             return Err(RunError::Declarations(errors));
         }
-        let is_activity = |handler: &Arc<Declaration>| handler.kind == HandlerKind::Activity;
+        let is_activity = |handler: &Arc<Declaration>| handler.handler_type == HandlerType::Activity;
         let (mut activities, handlers): (Vec<_>, Vec<_>) = handlers.into_iter().partition(is_activity);
         activities.push(default_login(&registry));
         let connection = Connection::new(client);
@@ -397,7 +397,7 @@ impl ReadyOperator {
 /// The login of operators that have no other: by the kubeconfig, or by the pod.
 fn default_login(registry: &Registry) -> Arc<Declaration> {
     let index = registry.allocate_index();
-    let mut declaration = Declaration::new(index, "login_via_environment", HandlerKind::Activity);
+    let mut declaration = Declaration::new(index, "login_via_environment", HandlerType::Activity);
     declaration.activity = Some(kopf_reaction::Activity::Authentication);
     declaration.errors = Some(ErrorsMode::Ignored);
     declaration.fallback = true;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use kopf_engine::{CycleContext, FrontSlot, WebhookContext};
-use kopf_reaction::{Cause, Reason, Scene};
+use kopf_reaction::{Cause, Reason};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -76,10 +76,11 @@ pub(crate) fn context_of(webhook: &Arc<WebhookContext>) -> Context {
 }
 
 fn new_context(webhook: &Arc<WebhookContext>) -> Context {
-    let scene = Scene {
+    let cause = Cause {
         body: webhook.body.clone(),
         event: None,
-        cause: Cause { reason: Reason::Noop, initial: false },
+        reason: Reason::Noop,
+        initial: false,
         old: webhook.old.clone(),
         new: webhook.new.clone(),
         diff: webhook.diff.clone(),
@@ -91,7 +92,7 @@ fn new_context(webhook: &Arc<WebhookContext>) -> Context {
         body: webhook.body.clone(),
         event: None,
         finalizer: "".into(),
-        scene: OnceLock::from(Arc::new(scene)),
+        cause: OnceLock::from(Arc::new(cause)),
         slot: FrontSlot::new(),
         memory: Arc::clone(&webhook.memory),
     };

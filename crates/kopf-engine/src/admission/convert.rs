@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use kopf_object::Body;
 use kopf_reaction::{
-    CallError, ConversionFailure, ConversionReview, Handler, ReviewError, WebhookType, conversion_path, restored,
+    CallError, ConversionFailure, ConversionReview, Handler, ReviewError, WebhookType, conversion_path,
+    restore_metadata,
 };
 use serde_json::{Value, json};
 
@@ -77,7 +78,7 @@ async fn step(
         None => reviews.patched(context, reply.patch.as_ref(), reply.transformations).await.map_err(failed)?,
     };
     match object {
-        Value::Object(fields) => Ok(restored(context.body.value(), fields, api_version)),
+        Value::Object(fields) => Ok(restore_metadata(context.body.value(), fields, api_version)),
         other => {
             let found = kopf_reaction::python_repr(&other);
             Err(ConversionFailure::NotAnObject { handler: handler.title(), found })
@@ -93,7 +94,7 @@ fn text_of(error: &CallError) -> String {
     match error {
         CallError::Temporary { display, .. }
         | CallError::Permanent { display, .. }
-        | CallError::Refused { display, .. }
+        | CallError::Denied { display, .. }
         | CallError::Arbitrary { display, .. } => display.clone(),
         CallError::Exhausted { message } => message.clone(),
         CallError::TimedOut => "it has timed out".to_owned(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use kopf_reaction::{Handler, Resource, WebhookPlan, WebhookType, conversion_settings, webhook_url, webhooks};
+use kopf_reaction::{Handler, Resource, WebhookPlan, WebhookType, conversion_patch, webhook_url, webhooks};
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -248,7 +248,7 @@ impl Managed {
     /// Sets the conversion of a CRD, or takes it away. Whether that was possible.
     async fn convert(&mut self, definition: &str, config: Option<&Value>) -> bool {
         let path = definitions().path(None, Some(definition), None);
-        let patch = conversion_settings(config, definition);
+        let patch = conversion_patch(config, definition);
         match self.api.patch(&path, PatchKind::Merge, Bytes::from(patch.to_string())).await {
             Ok(_) => {
                 if config.is_some() && self.state.definitions.insert(definition.to_owned()) {

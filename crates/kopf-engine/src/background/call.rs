@@ -27,7 +27,7 @@ impl Background {
             body,
             event: None,
             finalizer: Arc::clone(&reactor.finalizer),
-            scene: OnceLock::new(),
+            cause: OnceLock::new(),
             slot: FrontSlot::new(),
             memory: Arc::clone(&companion.memory),
         });

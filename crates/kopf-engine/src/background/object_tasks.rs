@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use kopf_object::Body;
 use kopf_reaction::{
-    BackgroundView, CallOutcome, CallRequest, Due, Ending, Handler, HandlerKind, InitialDelay, Moment, Note, Resource,
-    Run, RunPhase, RunSettings, StopReasons, StopStep,
+    BackgroundTask, BackgroundView, CallOutcome, CallRequest, Handler, HandlerType, InitialDelay, Moment, Note,
+    Resource, StopReasons, StopStep, TaskEnding, TaskPhase, TaskSettings, TaskStep,
 };
 use serde_json::Value;
 use tokio::sync::watch;
@@ -59,7 +59,7 @@ struct Ended(Vec<Arc<str>>);
 
 /// One run and its place in the schedule.
 struct Seat {
-    run: Run,
+    run: BackgroundTask,
     /// The number of its entry in the schedule. An entry under another number is void.
     number: u32,
     /// Whether there is such an entry.
@@ -94,7 +94,7 @@ pub(super) struct Calling {
 #[derive(Clone, Copy)]
 pub(super) struct Means<'a> {
     pub now: Moment,
-    pub settings: &'a RunSettings,
+    pub settings: &'a TaskSettings,
     /// Gives a number in 0..1.
     pub random: &'a dyn Fn() -> f64,
 }
@@ -127,18 +127,18 @@ impl Companion {
         let state = self.state();
         let runs = state.runs.iter().map(|seat| (Arc::clone(&seat.run.handler().id), seat.run.phase())).collect();
         let ended = state.ended.as_ref().map_or_else(Vec::new, |ended| ended.0.clone());
-        BackgroundView { runs, ended, paused, known: true }
+        BackgroundView { tasks: runs, ended, paused, tracked: true }
     }
 
     pub fn holding(&self) -> usize {
-        self.state().runs.iter().filter(|seat| seat.run.phase() != RunPhase::Orphaned).count()
+        self.state().runs.iter().filter(|seat| seat.run.phase() != TaskPhase::Orphaned).count()
     }
 
     /// A cycle waits for the runs to end, from now on or no more; gives how many hold the object.
     pub fn attend(&self, attended: bool) -> usize {
         let mut state = self.state();
         state.attended = attended;
-        state.runs.iter().filter(|seat| seat.run.phase() != RunPhase::Orphaned).count()
+        state.runs.iter().filter(|seat| seat.run.phase() != TaskPhase::Orphaned).count()
     }
 
     pub fn see(&self, body: &Body) {
@@ -176,7 +176,7 @@ impl Companion {
         if state.forgotten || state.runs.iter().any(|seat| seat.run.handler().id == handler.id) {
             return effects;
         }
-        let run = Run::new(Arc::clone(handler), initial_delay_seconds, means.now);
+        let run = BackgroundTask::new(Arc::clone(handler), initial_delay_seconds, means.now);
         let number = state.new_number();
         // Most objects have one or two; a vector would reserve more by itself.
         state.runs.reserve_exact(1);
@@ -214,7 +214,7 @@ impl Companion {
     pub fn is_for_timer(&self, number: u32) -> Option<bool> {
         let state = self.state();
         let seat = state.runs.iter().find(|seat| seat.number == number && seat.scheduled)?;
-        Some(seat.run.handler().kind == HandlerKind::Timer && seat.stops.is_none())
+        Some(seat.run.handler().handler_type == HandlerType::Timer && seat.stops.is_none())
     }
 
     /// The time of an entry of the schedule has come.
@@ -279,10 +279,10 @@ impl State {
         let idle_since = Duration::from(self.idle_since);
         let run = &mut self.runs[position].run;
         match run.poll(means.now, idle_since, means.settings, &mut effects.notes, &mut || (means.random)()) {
-            Due::At(when) => self.schedule(position, when, effects),
-            Due::OnChange | Due::Calling => {}
-            Due::Ended(ending) => self.end_by_itself(position, ending, effects),
-            Due::Call(request) => {
+            TaskStep::WaitUntil(when) => self.schedule(position, when, effects),
+            TaskStep::WaitForChange | TaskStep::Calling => {}
+            TaskStep::Ended(ending) => self.end_by_itself(position, ending, effects),
+            TaskStep::Call(request) => {
                 let (sender, stops) = watch::channel(StopReasons::default());
                 self.runs[position].stops = Some(Box::new(sender));
                 let live = self.newest.borrow();
@@ -291,8 +291,8 @@ impl State {
         }
     }
 
-    fn end_by_itself(&mut self, position: usize, ending: Ending, effects: &mut Effects) {
-        if ending == Ending::OnItsOwn {
+    fn end_by_itself(&mut self, position: usize, ending: TaskEnding, effects: &mut Effects) {
+        if ending == TaskEnding::OnItsOwn {
             let id = Arc::clone(&self.runs[position].run.handler().id);
             self.ended.get_or_insert_default().0.push(id);
         }
@@ -302,16 +302,16 @@ impl State {
 
     /// Goes on with the stopping of a run.
     fn stopping(&mut self, position: usize, step: StopStep, effects: &mut Effects) {
-        let StopStep { told, next, notes } = step;
+        let StopStep { new_reasons, next, notes } = step;
         effects.notes.extend(notes);
-        if let (Some(told), Some(stops)) = (told, &self.runs[position].stops) {
-            stops.send_replace(told);
+        if let (Some(new_reasons), Some(stops)) = (new_reasons, &self.runs[position].stops) {
+            stops.send_replace(new_reasons);
         }
         self.unschedule(position, effects);
         if let Some(when) = next {
             self.schedule(position, when, effects);
         }
-        if self.runs[position].run.phase() == RunPhase::Orphaned {
+        if self.runs[position].run.phase() == TaskPhase::Orphaned {
             effects.nudge |= !self.forgotten && !self.attended;
             effects.ended = true;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kopf_reaction::{Activity, CallOutcome, ErrorsMode, Handler, Round, RoundStep};
+use kopf_reaction::{Activity, Batch, BatchStep, CallOutcome, ErrorsMode, Handler};
 use serde_json::Value;
 
 use crate::front::{ActivityCall, Front};
@@ -48,12 +48,12 @@ pub(crate) async fn run_activity(
     default_backoff: f64,
 ) -> Result<Vec<(Arc<str>, Value)>, ActivityError> {
     let handlers = handlers_of(activity, handlers);
-    let mut round = Round::transient(handlers, ErrorsMode::Temporary, true, default_backoff, clock.now());
+    let mut batch = Batch::transient(handlers, ErrorsMode::Temporary, true, default_backoff, clock.now());
     let mut results = Vec::new();
     let mut last_error: Option<FrontError> = None;
     loop {
-        let step = round.step(clock.now(), &mut || clock.jitter(1.0));
-        for note in round.take_notes() {
+        let step = batch.step(clock.now(), &mut || clock.jitter(1.0));
+        for note in batch.take_notes() {
             log.record(Record {
                 level: level_of(note.severity),
                 target: target_of(activity),
@@ -64,7 +64,7 @@ pub(crate) async fn run_activity(
             });
         }
         match step {
-            RoundStep::Call(request) => {
+            BatchStep::Call(request) => {
                 let call = ActivityCall {
                     activity,
                     handler: request.handler,
@@ -77,20 +77,20 @@ pub(crate) async fn run_activity(
                 count.finish(&reply, clock);
                 last_error = reply.error;
                 let outcome = CallOutcome { result: reply.result, subrefs: Default::default() };
-                round.called(outcome, clock.now(), &mut || clock.jitter(1.0));
+                batch.called(outcome, clock.now(), &mut || clock.jitter(1.0));
             }
             // The activities are always done all at once.
-            RoundStep::Choose(_) | RoundStep::Finished => {
-                results.extend(round.take_results());
-                if round.done() {
+            BatchStep::Choose(_) | BatchStep::Finished => {
+                results.extend(batch.take_results());
+                if batch.done() {
                     break;
                 }
-                let delay = round.delay(clock.now()).unwrap_or_default();
+                let delay = batch.delay(clock.now()).unwrap_or_default();
                 clock.sleep(crate::seconds(delay)).await;
-                round.again();
+                batch.again();
             }
         }
     }
-    let failures: Vec<String> = round.failures().map(|(id, message)| format!("{id}: {message}")).collect();
+    let failures: Vec<String> = batch.failures().map(|(id, message)| format!("{id}: {message}")).collect();
     if failures.is_empty() { Ok(results) } else { Err(ActivityError { failures: failures.join("; ") }) }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-use kopf_reaction::{Revision, ServedSelector};
+use kopf_reaction::{ResolvedSelectors, ServedSelector};
 
 use super::TARGET;
 use crate::support::log::Log;
@@ -16,7 +16,7 @@ pub(super) struct SpokenVerdicts {
 
 impl SpokenVerdicts {
     /// Warns about what is new in the revision.
-    pub fn speak(&mut self, selectors: &[ServedSelector], revision: &Revision, log: &Log) {
+    pub fn speak(&mut self, selectors: &[ServedSelector], revision: &ResolvedSelectors, log: &Log) {
         let texts = verdicts(selectors, revision);
         for text in texts.iter().filter(|text| !self.texts.contains(*text)) {
             log.warn(TARGET, text.clone());
@@ -26,7 +26,7 @@ impl SpokenVerdicts {
 }
 
 /// All warnings about a revision.
-fn verdicts(selectors: &[ServedSelector], revision: &Revision) -> Vec<String> {
+fn verdicts(selectors: &[ServedSelector], revision: &ResolvedSelectors) -> Vec<String> {
     let text_of = |index: &usize| selectors.get(*index).map(|served| served.selector.to_string()).unwrap_or_default();
     let mut texts = Vec::new();
     for (index, resources) in &revision.ambiguous {
@@ -85,12 +85,12 @@ mod tests {
                 ..Resource::default()
             })
         };
-        let revision = Revision {
+        let revision = ResolvedSelectors {
             ambiguous: vec![(0, vec![resource("a"), resource("b")])],
             unresolved: vec![1, 0, 1],
             unwatchable: vec![resource("c")],
             unpatchable: vec![resource("d")],
-            ..Revision::default()
+            ..ResolvedSelectors::default()
         };
         assert_eq!(
             verdicts(&[selector("x"), selector("y")], &revision),

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 use kopf_object::{Body, Diff, FieldPath};
-use kopf_reaction::{Activity, CallError, EventType, Handler, Resource, Scene, StopReasons};
+use kopf_reaction::{Activity, CallError, Cause, EventType, Handler, Resource, StopReasons};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -31,7 +31,7 @@ pub struct HandlerCall {
     pub runtime_seconds: f64,
     /// The call is to be cancelled after so many seconds.
     pub timeout_seconds: Option<f64>,
-    /// As in the scene, reduced to the handler's field if it has one; None for events.
+    /// As in the cause, reduced to the handler's field if it has one; None for events.
     pub change: Option<(Option<Value>, Option<Value>, Diff)>,
     /// The way back for sub-handlers.
     pub children: Children,
@@ -75,7 +75,7 @@ pub struct CycleContext {
     /// Our finalizer, by the settings.
     pub finalizer: Arc<str>,
     /// What has happened; known as soon as the storages are read.
-    pub scene: OnceLock<Arc<Scene>>,
+    pub cause: OnceLock<Arc<Cause>>,
     /// The front's own things for the time of the cycle: views, the patch.
     pub slot: FrontSlot,
     /// The front's own things for the life of the object: the memo.

@@ -162,7 +162,7 @@ impl Page {
 mod tests {
     use std::time::Duration;
 
-    use kopf_reaction::{CallError, Handler, HandlerKind};
+    use kopf_reaction::{CallError, Handler, HandlerType};
 
     use super::*;
     use crate::metrics::{PatchResult, QueueFigures};
@@ -171,7 +171,7 @@ mod tests {
     async fn the_whole_page() {
         let metrics = Metrics::default();
         let clock = Clock::system();
-        let handler = Handler::new(0, "say \"hi\"", HandlerKind::Changing);
+        let handler = Handler::new(0, "say \"hi\"", HandlerType::Change);
         let counts = metrics.of(&handler);
         drop(metrics.begin(&handler, 1, &clock));
         counts.finish(&Ok(()), Duration::from_millis(3));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kopf_reaction::{Peer, PeeringVerdict, Resource, judge_peers, keepalive_pause};
+use kopf_reaction::{Peer, PeeringDecision, Resource, decide_peering, keepalive_pause};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -124,14 +124,14 @@ impl Place {
 
     /// Pauses or goes on. Tells when to decide anew if nothing is heard.
     async fn decide(&self, sight: &mut Sight) -> Option<Instant> {
-        let Parts { api, clock, log, oneself, settings, pauses, .. } = &*self.parts;
+        let Parts { api, clock, log, own_peer, settings, pauses, .. } = &*self.parts;
         if !sight.listed || (settings.peering.mandatory && sight.object.is_none()) {
             pauses.set(&self.reason(), true);
             return None;
         }
         let now = clock.now();
         let status = sight.object.as_ref().and_then(|object| object.get("status"));
-        let verdict = judge_peers(status, oneself, now);
+        let verdict = decide_peering(status, own_peer, now);
         for problem in &verdict.unreadable {
             if sight.warned.insert(problem.clone()) {
                 log.warn(TARGET, format!("Ignoring a peer that cannot be understood: {problem}"));
@@ -150,7 +150,7 @@ impl Place {
         })
     }
 
-    fn speak(&self, sight: &mut Sight, verdict: &PeeringVerdict) {
+    fn speak(&self, sight: &mut Sight, verdict: &PeeringDecision) {
         let log = &self.parts.log;
         let conflicts: BTreeSet<String> = verdict.conflicts.iter().map(|peer| peer.identity.clone()).collect();
         let (was_paused, is_paused) = (sight.paused, verdict.must_pause());
@@ -177,8 +177,8 @@ impl Place {
 
     /// Removes those who are not heard of any more. If it fails, the next one to look at it will do it.
     async fn remove(&self, sight: &mut Sight, dead: &[String]) {
-        let oneself = &self.parts.oneself.identity;
-        let dead: Vec<&String> = dead.iter().filter(|identity| *identity != oneself).collect();
+        let own_peer = &self.parts.own_peer.identity;
+        let dead: Vec<&String> = dead.iter().filter(|identity| *identity != own_peer).collect();
         if dead.is_empty() {
             return;
         }
@@ -193,9 +193,9 @@ impl Place {
 
     /// Tells the others that we are alive, or gone if the lifetime is zero. False if the object is not there.
     pub async fn tell(&self, lifetime: Option<i64>) -> Result<bool, ApiError> {
-        let Parts { clock, log, oneself, settings, .. } = &*self.parts;
+        let Parts { clock, log, own_peer, settings, .. } = &*self.parts;
         let lifetime = lifetime.unwrap_or(settings.peering.lifetime);
-        let (identity, priority) = (oneself.identity.clone(), oneself.priority);
+        let (identity, priority) = (own_peer.identity.clone(), own_peer.priority);
         let told = match lifetime {
             ..=0 => Value::Null,
             lifetime => Peer { identity: identity.clone(), priority, lifetime, lastseen: clock.now() }.to_value(),

@@ -92,7 +92,7 @@ impl State {
             return None;
         }
         if !self.gate.is_open() {
-            let indexed = !objects.kind.handlers.indexing.is_empty();
+            let indexed = !objects.kind.handlers.index_handlers.is_empty();
             if let Some(turn) = entry.news.back_mut().filter(|_| indexed).and_then(News::turn_to_index) {
                 let memory = entry.memory.take()?;
                 entry.phase = Phase::Running;

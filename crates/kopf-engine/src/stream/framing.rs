@@ -3,7 +3,7 @@
 //! Pure functions, called by the stream only.
 
 use bytes::{Bytes, BytesMut};
-use kopf_object::text::{Odd, members};
+use kopf_object::text::{Unsupported, members};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -133,7 +133,7 @@ pub(super) fn split_page(page: &[u8]) -> Result<Page, serde_json::Error> {
     match Pieces::cut(page) {
         Ok(pieces) => Ok(pieces.assemble()),
         // A full parser has no doubts, or tells them.
-        Err(Odd) => Ok(serde_json::from_slice::<Pieces<'_>>(page)?.assemble()),
+        Err(Unsupported) => Ok(serde_json::from_slice::<Pieces<'_>>(page)?.assemble()),
     }
 }
 
@@ -161,7 +161,7 @@ struct ListMetadata {
 
 impl<'a> Pieces<'a> {
     /// Without looking into the objects: they are checked by whoever parses them, if anybody does.
-    fn cut(page: &'a [u8]) -> Result<Self, Odd> {
+    fn cut(page: &'a [u8]) -> Result<Self, Unsupported> {
         let mut pieces = Self::default();
         let mut page = members(page);
         while let Some(name) = page.next_name() {
@@ -171,10 +171,10 @@ impl<'a> Pieces<'a> {
                 "metadata" => pieces.metadata = parse(page.value()?)?,
                 "items" if page.peek() == Some(b'[') => {
                     let mut items = page.enter_elements();
-                    pieces.items = items.by_ref().collect::<Result<_, Odd>>()?;
+                    pieces.items = items.by_ref().collect::<Result<_, Unsupported>>()?;
                     page.leave(items.end()?);
                 }
-                "items" => return Err(Odd),
+                "items" => return Err(Unsupported),
                 _ => drop(page.value()?),
             }
         }
@@ -192,8 +192,8 @@ impl<'a> Pieces<'a> {
     }
 }
 
-fn parse<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Odd> {
-    serde_json::from_slice(json).map_err(|_| Odd)
+fn parse<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Unsupported> {
+    serde_json::from_slice(json).map_err(|_| Unsupported)
 }
 
 fn raw_items<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<&'de [u8]>, D::Error> {

@@ -5,7 +5,9 @@
 use std::sync::{Arc, OnceLock};
 
 use kopf_object::{Body, ObjectReference};
-use kopf_reaction::{Ask, CallError, CallOutcome, CallRequest, EventType, IndexFailures, IndexStep, Indexing, Reply};
+use kopf_reaction::{
+    CallError, CallOutcome, CallRequest, Effect, EffectResult, EventType, IndexFailures, Indexing, IndexingStep,
+};
 use tokio::time::Instant;
 
 use crate::front::{Children, CycleContext, FrontFailure, FrontSlot, HandlerCall};
@@ -34,7 +36,7 @@ impl Reactor {
         reference: &Arc<ObjectReference>,
         seat: &mut Seat,
     ) -> Result<Option<Instant>, FrontFailure> {
-        if kind.handlers.indexing.is_empty() {
+        if kind.handlers.index_handlers.is_empty() {
             return Ok(None);
         }
         if context.event == Some(EventType::Deleted) {
@@ -53,10 +55,11 @@ impl Reactor {
         let failures = std::mem::take(&mut remembered.failures);
         let verbose = self.log.enabled(Level::Debug, OBJECTS);
         let backoff = self.settings.execution.default_backoff;
-        let mut indexing = Indexing::new(context.body.clone(), &kind.handlers.indexing, failures, backoff, verbose);
-        let (mut reply, mut error) = (None, None);
+        let mut indexing =
+            Indexing::new(context.body.clone(), &kind.handlers.index_handlers, failures, backoff, verbose);
+        let (mut result, mut error) = (None, None);
         let conclusion = loop {
-            let step = indexing.step(reply.take(), self.clock.now(), &mut || self.clock.jitter(1.0));
+            let step = indexing.step(result.take(), self.clock.now(), &mut || self.clock.jitter(1.0));
             for note in indexing.take_notes() {
                 self.log.record(Record {
                     level: level_of(note.severity),
@@ -68,12 +71,12 @@ impl Reactor {
                 });
             }
             match step {
-                IndexStep::Done(conclusion) => break conclusion,
-                IndexStep::Ask(Ask::Filters(questions)) => {
+                IndexingStep::Done(conclusion) => break conclusion,
+                IndexingStep::Effect(Effect::Filters(questions)) => {
                     let answers = self.front.filter(Arc::clone(context), questions).await?;
-                    reply = Some(Reply::Filters(answers));
+                    result = Some(EffectResult::Filters(answers));
                 }
-                IndexStep::Ask(Ask::Call(request)) => {
+                IndexingStep::Effect(Effect::Call(request)) => {
                     let _permit = match self.gates.of(&request.handler) {
                         Some(gate) => seat.pass(gate).await,
                         None => None,
@@ -88,10 +91,10 @@ impl Reactor {
                     }
                     error = answer.error;
                     let outcome = CallOutcome { result: answer.result, subrefs: Default::default() };
-                    reply = Some(Reply::Called(outcome));
+                    result = Some(EffectResult::Called(outcome));
                 }
                 // Neither storages nor lifecycles are ever asked for.
-                IndexStep::Ask(_) => {}
+                IndexingStep::Effect(_) => {}
             }
         };
         if !conclusion.excluded.is_empty() {
@@ -123,7 +126,8 @@ impl Reactor {
     /// The object is gone, or not served any more.
     pub(crate) fn unindex(&self, kind: &ServedKind, uid: &Arc<str>, memory: &mut ObjectMemory) {
         if memory.indexing.take().is_some() {
-            let ids: Vec<Arc<str>> = kind.handlers.indexing.iter().map(|handler| Arc::clone(&handler.id)).collect();
+            let ids: Vec<Arc<str>> =
+                kind.handlers.index_handlers.iter().map(|handler| Arc::clone(&handler.id)).collect();
             self.front.unindex(uid, &ids);
         }
     }
@@ -143,7 +147,7 @@ impl Reactor {
             body,
             event,
             finalizer: Arc::clone(&self.finalizer),
-            scene: OnceLock::new(),
+            cause: OnceLock::new(),
             slot: FrontSlot::new(),
             memory: Arc::clone(memory.front.get_or_insert_default()),
         })

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use kopf_object::{Body, ObjectReference, finalizers};
 use kopf_reaction::{
-    Conclusion, Cycle, CycleInput, EventType, FinalizerChange, HandlerSet, Note, ReactionSettings, Reason, Resource,
-    Settled, Severity, compact_sample, diff_repr, python_repr,
+    Cycle, CycleConclusion, CycleInput, EventType, FinalizerChange, HandlerSet, Note, ReactionSettings, Reason,
+    Resource, Severity, UpToDateCheck, compact_sample, diff_repr, python_repr,
 };
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -52,7 +52,7 @@ pub(crate) struct ServedKind {
     pub resource: Arc<Resource>,
     pub handlers: Arc<HandlerSet>,
     /// How objects look when there is nothing to do for them; None if it takes a whole cycle to know.
-    pub settled: Option<Settled>,
+    pub up_to_date: Option<UpToDateCheck>,
 }
 
 /// What carries the decisions out; shared by all workers.
@@ -108,8 +108,8 @@ pub(crate) struct Turn {
 
 impl Reactor {
     pub fn served_kind(&self, resource: &Arc<Resource>, handlers: HandlerSet) -> ServedKind {
-        let settled = Settled::of(&handlers, &self.reaction);
-        ServedKind { resource: Arc::clone(resource), handlers: Arc::new(handlers), settled }
+        let up_to_date = UpToDateCheck::of(&handlers, &self.reaction);
+        ServedKind { resource: Arc::clone(resource), handlers: Arc::new(handlers), up_to_date }
     }
 
     /// One turn of an object; it never fails, but may throttle the object.
@@ -207,11 +207,11 @@ impl Reactor {
 
     /// Whether there is nothing to do for the object, as its text shows: then, no cycle is needed to see that.
     pub fn is_settled(&self, kind: &ServedKind, memory: &ObjectMemory, raw: &[u8]) -> bool {
-        kind.settled.as_ref().is_some_and(|settled| {
+        kind.up_to_date.as_ref().is_some_and(|up_to_date| {
             memory.has_nothing_pending()
                 // The cycle would have something to say about it, if only for debugging.
                 && !self.log.enabled(Level::Debug, OBJECTS)
-                && settled.holds(raw)
+                && up_to_date.is_up_to_date(raw)
         })
     }
 
@@ -236,7 +236,7 @@ impl Reactor {
         }
         let context = self.context(kind, uid, memory, body.clone(), event);
         let reindexing = match consistent {
-            true if !kind.handlers.indexing.is_empty() => {
+            true if !kind.handlers.index_handlers.is_empty() => {
                 Box::pin(self.index(kind, &context, memory, reference, seat)).await?
             }
             true => None,
@@ -263,7 +263,7 @@ impl Reactor {
                 background: self.background.view(memory.background.as_ref()),
                 verbose: self.log.enabled(Level::Debug, OBJECTS),
             })
-            .remembering(memory.partly_handled.clone()),
+            .with_partly_handled(memory.partly_handled.clone()),
             context: Arc::clone(&context),
             reference: Arc::clone(reference),
             kind,
@@ -313,14 +313,14 @@ impl Reactor {
         called: &[Arc<str>],
         wanted: Option<&Value>,
     ) -> Option<Duration> {
-        let scene = context.scene.get()?;
+        let cause = context.cause.get()?;
         let is_wanted =
             wanted.and_then(Value::as_object).is_some_and(|wanted| wanted.keys().any(|key| key != "status"));
-        let is_own = scene.reason() == Reason::Update && context.event.is_none() && is_wanted;
+        let is_own = cause.reason == Reason::Update && context.event.is_none() && is_wanted;
         memory.own_updates = if is_own { memory.own_updates.saturating_add(1) } else { 0 };
         let excess = memory.own_updates.checked_sub(OWN_UPDATES_AT_MOST)?;
         let delay = Duration::from_secs(1 << excess.min(6)).min(LONGEST_BRAKE);
-        let fields: BTreeSet<String> = scene.diff.iter().map(|item| item.field.to_string()).collect();
+        let fields: BTreeSet<String> = cause.diff.iter().map(|item| item.field.to_string()).collect();
         let handlers: Vec<String> = called.iter().map(|id| python_repr(&Value::from(&**id))).collect();
         let text = format!(
             "Handler {} changes {} of its own object at each call, which calls it again: {} times in a row by now. \
@@ -345,9 +345,9 @@ impl Reactor {
         reference: &Arc<ObjectReference>,
         body: &Body,
     ) -> Option<Body> {
-        let is_held = finalizers::is_deletion_blocked(body.lean(), &self.finalizer);
-        let is_overtaken = is_held && !finalizers::is_deletion_ongoing(body.lean());
-        let is_handled = kind.handlers.changing.iter().any(|handler| handler.reason == Some(Reason::Delete));
+        let is_held = finalizers::is_deletion_blocked(body.without_managed_fields(), &self.finalizer);
+        let is_overtaken = is_held && !finalizers::is_deletion_ongoing(body.without_managed_fields());
+        let is_handled = kind.handlers.change_handlers.iter().any(|handler| handler.reason == Some(Reason::Delete));
         if !(is_overtaken && memory.is_begun && is_handled) {
             return None;
         }
@@ -405,7 +405,7 @@ impl Reactor {
         context: &Arc<CycleContext>,
         reference: &Arc<ObjectReference>,
         body: &Body,
-        conclusion: Conclusion,
+        conclusion: CycleConclusion,
         mut wanted: Option<Value>,
         transformations: bool,
     ) -> Result<Concluded, Failure> {

@@ -260,7 +260,7 @@ impl Front for Script {
         let call = Call {
             id: id.clone(),
             name: context.body.name().unwrap_or_default().to_owned(),
-            reason: context.scene.get().filter(|_| new.is_some()).map(|scene| scene.reason().as_str()),
+            reason: context.cause.get().filter(|_| new.is_some()).map(|cause| cause.reason.as_str()),
             event: context.event.and_then(|event| event.as_str()),
             retry,
             body: context.body.clone(),

@@ -97,7 +97,7 @@ impl Deref for Meta {
 impl<S: Sync> FromCall<S> for Meta {
     async fn from_call(call: &Call, _: &S) -> Result<Self> {
         let context = call.context();
-        let metadata = match context.body().lean().get("metadata") {
+        let metadata = match context.body().without_managed_fields().get("metadata") {
             Some(metadata) if *metadata != Value::Null => read(call, "metadata", metadata)?,
             _ => ObjectMeta::default(),
         };

@@ -70,7 +70,7 @@ impl<S: Sync> FromCall<S> for Body {
 }
 
 fn stanza<T: DeserializeOwned>(call: &Call, name: &str) -> Result<T> {
-    if let Some(value) = call.context().body().lean().get(name).filter(|value| !value.is_null()) {
+    if let Some(value) = call.context().body().without_managed_fields().get(name).filter(|value| !value.is_null()) {
         return read(call, name, value);
     }
     // Types that cannot be empty may still be optional.

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use futures::channel::mpsc::Receiver;
 use kopf_engine::{Children as ChildrenPort, ChildrenRequest};
 use kopf_object::diff;
-use kopf_reaction::{Activity, Cause, EventType, FilterSlot, Reason, Scene};
+use kopf_reaction::{Activity, Cause, EventType, FilterSlot, Reason};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -45,10 +45,11 @@ fn cycle(body: Value) -> Arc<CycleContext> {
     });
     let body = Body::from_value(body);
     let (old, new) = (json!({"spec": {"size": 1}}), json!({"spec": body.value()["spec"]}));
-    let scene = Scene {
+    let cause = Cause {
         body: body.clone(),
         event: None,
-        cause: Cause { reason: Reason::Update, initial: false },
+        reason: Reason::Update,
+        initial: false,
         diff: diff(Some(&old), Some(&new)),
         old: Some(old),
         new: Some(new),
@@ -60,7 +61,7 @@ fn cycle(body: Value) -> Arc<CycleContext> {
         body,
         event: Some(EventType::Modified),
         finalizer: "kopf.dev/finalizer".into(),
-        scene: OnceLock::from(Arc::new(scene)),
+        cause: OnceLock::from(Arc::new(cause)),
         slot: OnceLock::new(),
         memory: Arc::default(),
     })
@@ -68,7 +69,7 @@ fn cycle(body: Value) -> Arc<CycleContext> {
 
 fn handler_call(handler: &Arc<Handler>, context: &Arc<CycleContext>) -> (HandlerCall, Receiver<ChildrenRequest>) {
     let (children, requests) = ChildrenPort::channel();
-    let change = context.scene.get().unwrap().change_for(handler);
+    let change = context.cause.get().unwrap().change_for(handler);
     let call = HandlerCall {
         handler: Arc::clone(handler),
         context: Arc::clone(context),
@@ -76,7 +77,7 @@ fn handler_call(handler: &Arc<Handler>, context: &Arc<CycleContext>) -> (Handler
         started: "2026-11-15T12:00:00Z".parse().unwrap(),
         runtime_seconds: 1.5,
         timeout_seconds: None,
-        change: (handler.kind != kopf_reaction::HandlerKind::Watching).then_some(change),
+        change: (handler.handler_type != kopf_reaction::HandlerType::Event).then_some(change),
         children,
         background: None,
     };

@@ -1,7 +1,7 @@
 //! The kinds of handlers, and the functions that start their declarations.
 
 use kopf_object::FieldPath;
-use kopf_reaction::{Activity, Handler, HandlerKind, Reason, Selector, WebhookOptions, WebhookType};
+use kopf_reaction::{Activity, Handler, HandlerType, Reason, Selector, WebhookOptions, WebhookType};
 
 use super::Registration;
 use crate::call::{ActivityCall, AnyCall, Call};
@@ -130,7 +130,7 @@ pub fn login() -> Registration<Login> {
 
 /// A part of another handler; see [`Children`](crate::Children).
 pub fn subhandler() -> Registration<Subhandler> {
-    Registration::new(Handler::new(0, "", HandlerKind::Changing), Callbacks::default())
+    Registration::new(Handler::new(0, "", HandlerType::Change), Callbacks::default())
 }
 
 macro_rules! starters {
@@ -140,26 +140,26 @@ macro_rules! starters {
         /// The kind of objects is selected by a text or more: see [`IntoSelector`].
         pub fn $untyped(selector: impl IntoSelector, $($field: impl Into<FieldPath>)?) -> Registration<$kind> {
             let (selector, callback) = selector.into_parts();
-            object(HandlerKind::$handler_kind, selector, callback, $refine) $(.field($field))?
+            object(HandlerType::$handler_kind, selector, callback, $refine) $(.field($field))?
         }
 
         $(#[$doc])*
         ///
         /// The kind of objects is known by its type.
         pub fn $typed<K: kube::Resource<DynamicType = ()>>($($field: impl Into<FieldPath>)?) -> Registration<$kind> {
-            object(HandlerKind::$handler_kind, selector::of_type::<K>(), None, $refine) $(.field($field))?
+            object(HandlerType::$handler_kind, selector::of_type::<K>(), None, $refine) $(.field($field))?
         }
     )*};
 }
 
 starters! {
     /// Every event of an object, as it comes, with no progress, retries or results.
-    event, event_of(): Event, Watching, |_| {};
+    event, event_of(): Event, Event, |_| {};
     /// Objects as they are: what the function returns for them is kept in an [`Index`](crate::Index).
     /// For [`Operator::index`](crate::Operator::index).
-    index, index_of(): Indexing, Indexing, |_| {};
+    index, index_of(): Indexing, Index, |_| {};
     /// Objects that were never handled before.
-    create, create_of(): Create, Changing, |handler| handler.reason = Some(Reason::Create);
+    create, create_of(): Create, Change, |handler| handler.reason = Some(Reason::Create);
     /// Changes that are to be accepted or refused before they are made: an error refuses, see
     /// [`Error::denied`](crate::Error::denied). Needs [`Operator::webhooks`](crate::Operator::webhooks).
     validate, validate_of(): Validate, Webhook, |handler| {
@@ -171,20 +171,20 @@ starters! {
         handler.webhook = Some(WebhookOptions::new(WebhookType::Mutating));
     };
     /// Objects that have changed since they were handled last.
-    update, update_of(): Update, Changing, |handler| {
+    update, update_of(): Update, Change, |handler| {
         handler.reason = Some(Reason::Update);
         handler.field_needs_change = true;
     };
     /// Objects that are to be deleted: they are held until the handler has succeeded,
     /// unless it is [`optional`](Registration::optional).
-    delete, delete_of(): Delete, Changing, |handler| {
+    delete, delete_of(): Delete, Change, |handler| {
         handler.reason = Some(Reason::Delete);
         handler.requires_finalizer = true;
     };
     /// Objects that were there when the operator started.
-    resume, resume_of(): Resume, Changing, |handler| handler.initial = true;
+    resume, resume_of(): Resume, Change, |handler| handler.initial = true;
     /// Objects of which a field has changed, has appeared (also with the object), or is gone.
-    field, field_of(path): Field, Changing, |handler| handler.field_needs_change = true;
+    field, field_of(path): Field, Change, |handler| handler.field_needs_change = true;
     /// A function that runs in the background for as long as the object is there, and matches the filters.
     /// It takes [`Stopped`](crate::Stopped) to know when to exit; the object is held until it has.
     daemon, daemon_of(): Daemon, Daemon, |handler| handler.requires_finalizer = true;
@@ -218,20 +218,20 @@ fn converting(
     to: String,
 ) -> Registration<Convert> {
     let selector = Selector { version: None, ..selector };
-    object(HandlerKind::Webhook, selector, callback, |handler| {
+    object(HandlerType::Webhook, selector, callback, |handler| {
         let options = WebhookOptions::new(WebhookType::Converting);
         handler.webhook = Some(WebhookOptions { from: Some(from), to: Some(to), ..options });
     })
 }
 
 fn activity<K: Kind>(activity: Activity) -> Registration<K> {
-    let mut handler = Handler::new(0, "", HandlerKind::Activity);
+    let mut handler = Handler::new(0, "", HandlerType::Activity);
     handler.activity = Some(activity);
     Registration::new(handler, Callbacks::default())
 }
 
 fn object<K: Kind>(
-    kind: HandlerKind,
+    kind: HandlerType,
     selector: Selector,
     resource: Option<ResourceCallback>,
     refine: impl FnOnce(&mut Handler),

@@ -1,5 +1,5 @@
 use kopf_object::FieldPath;
-use kopf_reaction::{Backoff, HandlerKind, Reason};
+use kopf_reaction::{Backoff, HandlerType, Reason};
 use serde_json::{Value, json};
 
 use super::*;
@@ -29,21 +29,21 @@ fn ids() {
 fn causes() {
     let check = |handler: Result<Handler, DeclarationError>, kind, reason, flags: [bool; 4]| {
         let handler = handler.unwrap();
-        assert_eq!((handler.kind, handler.reason), (kind, reason), "{handler:?}");
+        assert_eq!((handler.handler_type, handler.reason), (kind, reason), "{handler:?}");
         let actual = [handler.initial, handler.deleted, handler.requires_finalizer, handler.field_needs_change];
         assert_eq!(actual, flags, "{handler:?}");
         assert_eq!(handler.index, 7);
         assert_eq!(handler.selector.unwrap().any_name.as_deref(), Some("k"));
     };
-    use HandlerKind::{Changing, Watching};
-    check(finish(event("k"), resize), Watching, None, [false, false, false, false]);
-    check(finish(create("k"), resize), Changing, Some(Reason::Create), [false, false, false, false]);
-    check(finish(update("k"), resize), Changing, Some(Reason::Update), [false, false, false, true]);
-    check(finish(delete("k"), resize), Changing, Some(Reason::Delete), [false, false, true, false]);
-    check(finish(delete("k").optional(), resize), Changing, Some(Reason::Delete), [false, false, false, false]);
-    check(finish(resume("k"), resize), Changing, None, [true, false, false, false]);
-    check(finish(resume("k").deleted(), resize), Changing, None, [true, true, false, false]);
-    check(finish(field("k", "spec"), resize), Changing, None, [false, false, false, true]);
+    use HandlerType::{Change, Event};
+    check(finish(event("k"), resize), Event, None, [false, false, false, false]);
+    check(finish(create("k"), resize), Change, Some(Reason::Create), [false, false, false, false]);
+    check(finish(update("k"), resize), Change, Some(Reason::Update), [false, false, false, true]);
+    check(finish(delete("k"), resize), Change, Some(Reason::Delete), [false, false, true, false]);
+    check(finish(delete("k").optional(), resize), Change, Some(Reason::Delete), [false, false, false, false]);
+    check(finish(resume("k"), resize), Change, None, [true, false, false, false]);
+    check(finish(resume("k").deleted(), resize), Change, None, [true, true, false, false]);
+    check(finish(field("k", "spec"), resize), Change, None, [false, false, false, true]);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use kopf_object::ObjectReference;
 use kopf_reaction::{
-    Ask, CallError, CallOutcome, CallRequest, Conclusion, Cycle, HandlerKind, HandlerState, Note, Reply, Step,
-    SubRound, SubStep,
+    CallError, CallOutcome, CallRequest, Cycle, CycleConclusion, CycleStep, Effect, EffectResult, HandlerState,
+    HandlerType, Note, SubBatch, SubBatchStep,
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -46,68 +46,72 @@ pub(super) struct Driver<'a> {
 }
 
 impl Driver<'_> {
-    pub(super) async fn run(&mut self) -> Result<Conclusion, FrontFailure> {
-        let mut reply = None;
+    pub(super) async fn run(&mut self) -> Result<CycleConclusion, FrontFailure> {
+        let mut result = None;
         loop {
             // Taken before the time of the day, so that nothing is woken up too late.
             self.decided = self.reactor.clock.instant();
             let now = self.reactor.clock.now();
-            let step = self.cycle.step(reply.take(), now, &mut || self.reactor.clock.jitter(1.0));
-            if let Some(scene) = self.cycle.scene()
-                && self.context.scene.get().is_none()
+            let step = self.cycle.step(result.take(), now, &mut || self.reactor.clock.jitter(1.0));
+            if let Some(cause) = self.cycle.cause()
+                && self.context.cause.get().is_none()
             {
                 // Set once and by this task only: there is nobody to lose the race to.
-                let _ = self.context.scene.set(Arc::clone(scene));
+                let _ = self.context.cause.set(Arc::clone(cause));
                 if let Some(background) = self.background.as_ref()
                     && self.consistent
                 {
-                    background.notice(&self.kind.handlers, scene);
+                    background.notice(&self.kind.handlers, cause);
                 }
             }
             let notes = self.cycle.take_notes();
             self.log(notes);
             match step {
-                Step::Done(conclusion) => return Ok(*conclusion),
-                Step::Ask(ask) => {
-                    let states = self.states_for(&ask, self.cycle.round().map(|round| round.states()));
-                    reply = Some(self.answer(ask, states).await?.0);
+                CycleStep::Done(conclusion) => return Ok(*conclusion),
+                CycleStep::Effect(effect) => {
+                    let states = self.states_for(&effect, self.cycle.batch().map(|batch| batch.states()));
+                    result = Some(self.answer(effect, states).await?.0);
                 }
             }
         }
     }
 
-    fn states_for(&self, ask: &Ask, states: Option<&[(Arc<str>, HandlerState)]>) -> Vec<(Arc<str>, HandlerState)> {
-        if matches!(ask, Ask::Choose(_)) { states.unwrap_or_default().to_vec() } else { Vec::new() }
+    fn states_for(
+        &self,
+        effect: &Effect,
+        states: Option<&[(Arc<str>, HandlerState)]>,
+    ) -> Vec<(Arc<str>, HandlerState)> {
+        if matches!(effect, Effect::Choose(_)) { states.unwrap_or_default().to_vec() } else { Vec::new() }
     }
 
     /// The reply, and the sub-handlers that were met on the way to it.
     async fn answer(
         &mut self,
-        ask: Ask,
+        effect: Effect,
         states: Vec<(Arc<str>, HandlerState)>,
-    ) -> Result<(Reply, BTreeSet<String>), FrontFailure> {
+    ) -> Result<(EffectResult, BTreeSet<String>), FrontFailure> {
         let front = Arc::clone(&self.reactor.front);
         let context = Arc::clone(&self.context);
-        let reply = match ask {
-            Ask::Storage { ids, extra_fields, progress, diffbase } => {
+        let result = match effect {
+            Effect::Storage { ids, extra_fields, progress, diffbase } => {
                 let question = StorageQuestion { ids, extra_fields, progress, diffbase };
                 let content = front.read_storage(context, question).await?;
-                Reply::Storage { old: content.old, new: content.new, records: content.records }
+                EffectResult::Storage { old: content.old, new: content.new, records: content.records }
             }
-            Ask::Filters(questions) => Reply::Filters(front.filter(context, questions).await?),
-            Ask::Choose(candidates) => Reply::Chosen(front.choose(context, candidates, states).await?),
-            Ask::Call(request) => {
+            Effect::Filters(questions) => EffectResult::Filters(front.filter(context, questions).await?),
+            Effect::Choose(candidates) => EffectResult::Chosen(front.choose(context, candidates, states).await?),
+            Effect::Call(request) => {
                 let outcome = self.call(request).await?;
                 let subrefs = outcome.subrefs.clone();
-                return Ok((Reply::Called(outcome), subrefs));
+                return Ok((EffectResult::Called(outcome), subrefs));
             }
-            Ask::Background(plan) => {
+            Effect::Background(plan) => {
                 let reactor = self.reactor;
-                let holding = reactor.background.carry_out(reactor, self.key, &context, self.background, plan).await;
-                Reply::Background { holding }
+                let blocking = reactor.background.carry_out(reactor, self.key, &context, self.background, plan).await;
+                EffectResult::Background { blocking }
             }
         };
-        Ok((reply, BTreeSet::new()))
+        Ok((result, BTreeSet::new()))
     }
 
     /// Calls one handler, and serves its sub-handlers meanwhile.
@@ -116,7 +120,7 @@ impl Driver<'_> {
             Some(gate) => self.seat.pass(gate).await,
             None => None,
         };
-        if request.handler.kind == HandlerKind::Changing {
+        if request.handler.handler_type == HandlerType::Change {
             self.called.push(Arc::clone(&request.handler.id));
         }
         let (way_back, mut children) = Children::channel();
@@ -129,9 +133,9 @@ impl Driver<'_> {
                 biased;
                 Some(request) = children.next() => {
                     let ChildrenRequest { handlers, lifecycle, reply } = request;
-                    let Some(round) = self.cycle.sub_round(handlers, lifecycle) else { continue };
+                    let Some(batch) = self.cycle.sub_batch(handlers, lifecycle) else { continue };
                     self.seat.retake().await;
-                    let (answer, ids) = self.run_children(round).await?;
+                    let (answer, ids) = self.run_children(batch).await?;
                     subrefs.extend(ids);
                     // The handler may be gone already, e.g. cancelled: then nobody waits for it.
                     let _ = reply.send(answer);
@@ -157,8 +161,8 @@ impl Driver<'_> {
     }
 
     fn handler_call(&self, request: CallRequest, children: Children) -> HandlerCall {
-        let change = match request.handler.kind {
-            HandlerKind::Changing => self.cycle.scene().map(|scene| scene.change_for(&request.handler)),
+        let change = match request.handler.handler_type {
+            HandlerType::Change => self.cycle.cause().map(|cause| cause.change_for(&request.handler)),
             _ => None,
         };
         HandlerCall {
@@ -174,29 +178,29 @@ impl Driver<'_> {
         }
     }
 
-    /// A round of sub-handlers; boxed, since they can have sub-handlers of their own.
+    /// A batch of sub-handlers; boxed, since they can have sub-handlers of their own.
     fn run_children(
         &mut self,
-        mut round: SubRound,
+        mut batch: SubBatch,
     ) -> BoxFuture<'_, Result<(ChildrenReply, BTreeSet<String>), FrontFailure>> {
         Box::pin(async move {
             let mut ids = BTreeSet::new();
-            let mut reply = None;
+            let mut result = None;
             loop {
                 let now = self.reactor.clock.now();
-                let step = round.step(reply.take(), now, &mut || self.reactor.clock.jitter(1.0));
-                self.log(round.take_notes());
+                let step = batch.step(result.take(), now, &mut || self.reactor.clock.jitter(1.0));
+                self.log(batch.take_notes());
                 match step {
-                    SubStep::Ask(ask) => {
-                        let states = self.states_for(&ask, round.round().map(|round| round.states()));
-                        let (answer, subrefs) = self.answer(ask, states).await?;
+                    SubBatchStep::Effect(effect) => {
+                        let states = self.states_for(&effect, batch.batch().map(|batch| batch.states()));
+                        let (answer, subrefs) = self.answer(effect, states).await?;
                         ids.extend(subrefs);
-                        reply = Some(answer);
+                        result = Some(answer);
                     }
-                    SubStep::Done(conclusion) => {
+                    SubBatchStep::Done(conclusion) => {
                         let conclusion = *conclusion;
                         ids.extend(conclusion.ids.iter().map(|id| id.to_string()));
-                        self.cycle.absorb(conclusion.operations, conclusion.results);
+                        self.cycle.add_sub_batch(conclusion.operations, conclusion.results);
                         return Ok((ChildrenReply { done: conclusion.done, delay_seconds: conclusion.delay }, ids));
                     }
                 }

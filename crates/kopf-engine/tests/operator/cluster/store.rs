@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use kopf_object::{Operation, apply_json_patch, merge};
+use kopf_object::{PatchOperation, apply_json_patch, merge};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -229,7 +229,7 @@ impl Store {
         };
         let mut new = old.clone();
         if content_type.contains("json-patch") {
-            let operations: Vec<Operation> = serde_json::from_value(patch.clone()).unwrap();
+            let operations: Vec<PatchOperation> = serde_json::from_value(patch.clone()).unwrap();
             let applied = apply_json_patch(&mut new, &operations);
             applied.map_err(|error| Refusal::new(422, format!("the server rejected our request: {error}")))?;
         } else {

@@ -45,7 +45,7 @@ async fn refusals_and_warnings() {
         let reply = call(&front, 0, &webhook(facts)).await;
         assert_eq!(reply.warnings, ["CREATE by \"me\""]);
         let (message, display) = ("Too much.".to_owned(), "Too much.".to_owned());
-        let expected = CallError::Refused { message, display, code: Some(400) };
+        let expected = CallError::Denied { message, display, code: Some(400) };
         assert_eq!(reply.call.result, if refused { Err(expected) } else { Ok(None) });
     }
 }
