@@ -8,8 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kopf
 
-# What the native module is made of.
-RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml
+# What the native modules are built from.
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml setup.py
 
 .PHONY: help build demo test test-rust test-python test-operators test-free-threaded test-interpreters test-real controlplane conformance bench bench-quick bench-budgets lint lint-rust lint-docs lint-python lint-rules audit audit-crates audit-python format clean
 
@@ -37,7 +37,7 @@ $(VENV)/.installed: pyproject.toml requirements-dev.txt
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.installed $(RUST_SOURCES)
-	. $(BIN)/activate && maturin develop --release --quiet
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 
 # The whole life of an object on the embedded cluster; ends by itself.
@@ -61,22 +61,26 @@ test-operators: build
 	KOPF_TEST_CLUSTER=embedded $(BIN)/python -m pytest -q tests/operators tests/clients \
 		--ignore tests/clients/test_controller_runtime.py --ignore tests/clients/test_kubectl.py
 
-# The same wheel on other interpreters, each in an environment of its own; those that are absent are named.
+# setuptools would pack into a wheel whatever earlier builds have left in this folder, renamed modules included.
+BUILD_WHEEL = rm -rf build && $1 -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir $2 .
+
+# The same wheel on other interpreters, each in its own environment; the script names those that are absent.
 INTERPRETERS ?= python3.10 python3.11 python3.12 python3.13 python3.14
 
 test-interpreters: build
-	. $(BIN)/activate && maturin build --release --quiet --out target/interpreters/wheels
+	rm -rf target/interpreters/wheels
+	$(call BUILD_WHEEL,$(BIN)/python,target/interpreters/wheels)
 	cargo build --quiet --locked --package kopf-example-minimal --package kopf-example-memcached --package kopf-example-admission
 	$(BIN)/python scripts/test_interpreters.py $(INTERPRETERS)
 
-# For this interpreter, the module has to be built anew: there is no stable ABI for it.
+# This interpreter has no stable ABI, so it needs its own build of the modules.
 FREE_THREADED ?= python3.14t
 FREE_THREADED_VENV := target/free-threaded
 
 test-free-threaded: build
 	$(FREE_THREADED) -m venv --clear $(FREE_THREADED_VENV)
-	$(FREE_THREADED_VENV)/bin/python -m pip install --quiet --disable-pip-version-check click PyYAML
-	. $(BIN)/activate && maturin build --quiet --interpreter $(CURDIR)/$(FREE_THREADED_VENV)/bin/python --out $(FREE_THREADED_VENV)/wheels
+	$(FREE_THREADED_VENV)/bin/python -m pip install --quiet --disable-pip-version-check click PyYAML $(shell grep ^setuptools requirements-dev.txt)
+	export SETUPTOOLS_RUST_CARGO_PROFILE=dev && $(call BUILD_WHEEL,$(FREE_THREADED_VENV)/bin/python,$(FREE_THREADED_VENV)/wheels)
 	$(FREE_THREADED_VENV)/bin/python -m pip install --quiet --no-deps $(FREE_THREADED_VENV)/wheels/*.whl
 	KOPF_PYTHON=$(CURDIR)/$(FREE_THREADED_VENV)/bin/python KOPF_TEST_CLUSTER=embedded $(BIN)/python -m pytest -q \
 		tests/operators/handlers/test_background.py tests/operators/process/test_crashes.py tests/operators/handlers/test_indexes.py tests/operators/handlers/test_kwargs.py
@@ -142,4 +146,4 @@ format:
 	$(BIN)/ruff check --fix python tests scripts benches
 
 clean:
-	rm -rf $(VENV) target
+	rm -rf $(VENV) target build

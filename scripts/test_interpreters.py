@@ -18,7 +18,7 @@ REPOSITORY = pathlib.Path(__file__).parents[1]
 FOLDER = REPOSITORY / 'target' / 'interpreters'
 
 #: What is for building and checking, not for testing.
-TOOLS = ('maturin', 'ruff', 'pyright', 'mypy')
+TOOLS = ('setuptools', 'ruff', 'pyright', 'mypy')
 
 
 def main() -> int:

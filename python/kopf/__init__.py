@@ -76,9 +76,9 @@ def __getattr__(name: str) -> Any:
     import importlib
     if name in _SUBMODULES:
         return importlib.import_module(f'kopf.{name}')
-    if name == '_native':
+    if name in ('_native', '_native_cluster'):
         from kopf._native_loader import load_native
-        return load_native()
+        return load_native(name)
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'kopf' has no attribute {name!r}")

@@ -24,7 +24,7 @@ def run_cluster(arguments: list[str]) -> None:
     """Run a cluster until it is stopped; then the process is over, too."""
     import signal
 
-    from kopf import _native
+    from kopf import _native_cluster
     # It has its own handler, and the interpreter would only interfere.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    raise SystemExit(_native.command_line(['kopf', 'cluster', *arguments]))
+    raise SystemExit(_native_cluster.command_line(['kopf', 'cluster', *arguments]))

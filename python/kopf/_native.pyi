@@ -5,7 +5,6 @@ The engine queues jobs and makes the file descriptor `Operator.fileno()` readabl
 all of them at once with `Operator.take()` in the loop's thread, and answers each one later, from
 any thread, with `Job.answer()` or `Job.fail()`. No engine thread ever waits for the GIL to queue.
 """
-import os
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -148,25 +147,10 @@ class Operator:
     def resource(self, index: int, /) -> str:
         """JSON: {group, version, plural, kind, singular, shortcuts, categories, subresources, namespaced, preferred, verbs}"""
 
-class Cluster:
-    """The embedded Kubernetes, on its own threads."""
-    def __init__(self, config: str, /) -> None:
-        """JSON: {"seed": int | None, "data_dir": str | None, "workloads": bool}"""
-    def start(self, host: str, port: int, /) -> None: ...
-    def access(self) -> str:
-        """JSON: {"url", "token", "kubeconfig"}"""
-    def request(self, method: str, path: str, content_type: str, body: bytes, /) -> tuple[int, bytes]: ...
-    def apply(self, manifest: str, namespace: str, /) -> str:
-        """JSON list of the objects; ValueError if a part of the manifest is refused."""
-    def path(self, resource: str, namespace: str | None, name: str | None, /) -> str | None: ...
-    def advance(self, seconds: float, /) -> None: ...
-    def compact(self) -> None: ...
-    def close(self) -> None: ...
-
-def command_line(arguments: Sequence[str], /) -> int:
-    """Run a command that needs no Python, such as ['kopf', 'cluster']; gives the exit code."""
-def write_kubeconfig(path: str | os.PathLike[str], text: str, /) -> None:
-    """Raises OSError if it cannot be written, or if the file is there and not written by kopf."""
+def advance_clock(seconds: float, /) -> None:
+    """Move the clock of all operators of this process forward."""
+def clock_shift() -> float:
+    """How far `advance_clock()` has moved the clock so far, in seconds."""
 
 # Pure helpers of the engine, for storages and structures on this side.
 def storage_keys(prefix: str, key: str, v1: bool, /) -> list[str]: ...

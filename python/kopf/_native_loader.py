@@ -1,4 +1,8 @@
-"""Loads the native module, or tells why it cannot be loaded here."""
+"""Loads a native module, or explains why it cannot be loaded here.
+
+There are two: `kopf._native` is the engine; `kopf._native_cluster` is the embedded cluster, which
+only `kopf dev`, `kopf cluster` and `kopf.testing` need. `kopf.__getattr__` calls this.
+"""
 from __future__ import annotations
 
 import importlib
@@ -6,13 +10,11 @@ import os
 import sys
 import types
 
-_NAME = 'kopf._native'
 
-
-def load_native() -> types.ModuleType:
-    """The native module; its errors are for developers, ours are for users."""
+def load_native(name: str) -> types.ModuleType:
+    """Import the native module; Python's errors are for developers, ours are for users."""
     try:
-        return importlib.import_module(_NAME)
+        return importlib.import_module(f'kopf.{name}')
     except ImportError as error:
         import sysconfig
         files = sorted(os.listdir(os.path.dirname(__file__)))
@@ -20,10 +22,10 @@ def load_native() -> types.ModuleType:
             error,
             implementation=sys.implementation.name,
             free_threaded=bool(sysconfig.get_config_var('Py_GIL_DISABLED')),
-            files=[name for name in files
-                   if name.startswith('_native.') and not name.endswith('.pyi')],
+            files=[file for file in files
+                   if file.startswith(f'{name}.') and not file.endswith('.pyi')],
         )
-        raise ImportError(reason, name=_NAME, path=error.path) from error
+        raise ImportError(reason, name=f'kopf.{name}', path=error.path) from error
 
 
 def explain(

@@ -264,7 +264,7 @@ def dev(
 
     Nothing else is needed: no cluster, no Docker. The operator is restarted when its files change.
     """
-    from kopf import _native
+    from kopf import _native_cluster
     from kopf._cli import dev
     from kopf._embedded.cluster import Cluster, ClusterError
     if not paths and not modules:
@@ -278,7 +278,7 @@ def dev(
         with Cluster(
                 port=port, data_dir=data_dir, workloads=workloads, environ=False) as cluster:
             if kubeconfig is not None:
-                _native.write_kubeconfig(kubeconfig, cluster.kubeconfig.read_text())
+                _native_cluster.write_kubeconfig(kubeconfig, cluster.kubeconfig.read_text())
             click.secho(f"Kubernetes (embedded) listens on {cluster.url}", bold=True, err=True)
             click.echo(f"  export KUBECONFIG={kubeconfig or cluster.kubeconfig}", err=True)
             tell = functools.partial(click.secho, fg='magenta', err=True)

@@ -14,6 +14,8 @@ FORBIDDEN = {
     'kopf-reaction': ['tokio', 'kube', 'hyper', 'pyo3', 'kopf-engine', 'kopf-cluster'],
     'kopf-engine': ['pyo3', 'kopf-cluster', 'kopf', 'kopf-python'],
     'kopf': ['pyo3', 'kopf-python'],
+    'kopf-python': ['kopf-cluster', 'kopf-cli'],
+    'kopf-cluster-python': ['kopf-reaction', 'kopf-engine', 'kopf-python'],
     'kopf-cluster': ['kopf-reaction', 'kopf-engine', 'kopf', 'pyo3'],
 }
 

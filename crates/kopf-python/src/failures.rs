@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kopf_engine::{FrontError, FrontFailure};
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 /// An exception of the user's code, kept for its traceback.
@@ -52,9 +52,4 @@ pub(crate) fn misuse(message: &str) -> PyErr {
 /// What was given does not make sense to the engine or to the cluster.
 pub(crate) fn invalid_value(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
-}
-
-/// What is needed of the machine is not to be had: a port, a file.
-pub(crate) fn unavailable(error: impl std::fmt::Display) -> PyErr {
-    PyOSError::new_err(error.to_string())
 }

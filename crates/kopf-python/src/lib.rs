@@ -12,7 +12,6 @@ mod front;
 mod review;
 mod webhooks;
 mod operator;
-mod cluster;
 mod failures;
 
 use kopf_object::{FieldPath, MergePatch};
@@ -29,7 +28,6 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<review::Review>()?;
     module.add_class::<cycle::Live>()?;
     module.add_class::<cycle::Keeper>()?;
-    module.add_class::<cluster::Cluster>()?;
     for (name, value) in job::KINDS {
         module.add(*name, *value)?;
     }
@@ -39,8 +37,8 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(self_signed, module)?)?;
     module.add_function(wrap_pyfunction!(describe_certificate, module)?)?;
     module.add_function(wrap_pyfunction!(yaml_to_json, module)?)?;
-    module.add_function(wrap_pyfunction!(cluster::command_line, module)?)?;
-    module.add_function(wrap_pyfunction!(cluster::write_kubeconfig, module)?)?;
+    module.add_function(wrap_pyfunction!(operator::advance_clock, module)?)?;
+    module.add_function(wrap_pyfunction!(operator::clock_shift, module)?)?;
     Ok(())
 }
 

@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 
 use crate::cycle::Resources;
-use crate::failures::{invalid_json, misuse};
+use crate::failures::{invalid_json, invalid_value, misuse};
 use crate::front::PythonFront;
 use crate::job::{Job, Work};
 use crate::mailbox::Mailbox;
@@ -23,14 +23,18 @@ use crate::mailbox::Mailbox;
 /// The time of all operators of this process, which the helpers of tests move on.
 static TIME: LazyLock<TimeShift> = LazyLock::new(TimeShift::new);
 
-/// Moves the time of all operators of this process on.
-pub(crate) fn advance(by: Duration) {
-    TIME.advance(by);
+/// Moves the clock of all operators of this process forward.
+#[pyfunction]
+#[pyo3(signature = (seconds, /))]
+pub(crate) fn advance_clock(seconds: f64) -> PyResult<()> {
+    TIME.advance(Duration::try_from_secs_f64(seconds).map_err(invalid_value)?);
+    Ok(())
 }
 
-/// How far the time was moved on so far.
-pub(crate) fn skipped() -> Duration {
-    TIME.skipped()
+/// How far [`advance_clock`] has moved the clock so far, in seconds.
+#[pyfunction]
+pub(crate) fn clock_shift() -> f64 {
+    TIME.skipped().as_secs_f64()
 }
 
 /// What the front declares before the start.

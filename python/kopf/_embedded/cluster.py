@@ -17,7 +17,7 @@ import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from kopf import _native
+from kopf import _native, _native_cluster
 from kopf._connect import active_cluster
 
 T = TypeVar('T')
@@ -69,19 +69,20 @@ class Cluster:
         self._manifests = list(manifests)
         self._host, self._port = host, port
         self._environ = environ
-        self._config = json.dumps({
+        self._config = {
             'seed': seed,
             'workloads': workloads,
             'data_dir': None if data_dir is None else os.fspath(data_dir),
-        })
-        self._native: _native.Cluster | None = None
+        }
+        self._native: _native_cluster.Cluster | None = None
         self._folder: pathlib.Path | None = None
         self._access: dict[str, str] = {}
         self._embedded: active_cluster.Embedded | None = None
 
     def start(self) -> Cluster:
         """Start it, if it is not to be used by a `with` block."""
-        native = _native.Cluster(self._config)
+        config = {**self._config, 'clock_shift_seconds': _native.clock_shift()}
+        native = _native_cluster.Cluster(json.dumps(config))
         native.start(self._host, self._port)
         self._native = native
         self._access = json.loads(native.access())
@@ -315,6 +316,7 @@ class Cluster:
         jobs, watches. The clocks of the handlers' own code are not affected.
         """
         self._running.advance(seconds)
+        _native.advance_clock(seconds)
 
     def compact(self) -> None:
         """Forget the history: watches from older versions get the error 410."""
@@ -342,7 +344,7 @@ class Cluster:
         return answer
 
     @property
-    def _running(self) -> _native.Cluster:
+    def _running(self) -> _native_cluster.Cluster:
         if self._native is None:
             raise RuntimeError("The cluster is not running.")
         return self._native

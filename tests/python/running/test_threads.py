@@ -162,9 +162,9 @@ def test_operators_in_short_threads() -> None:
 def test_cluster_that_is_started_in_another_thread() -> None:
     """A caller in the meantime gets an error, and does not hold up the start."""
     run("""
-        from kopf import _native
+        from kopf import _native_cluster
         for _ in range(5):
-            cluster = _native.Cluster(json.dumps({'workloads': False}))
+            cluster = _native_cluster.Cluster(json.dumps({'workloads': False}))
             asking = threading.Barrier(3)
 
             def start():

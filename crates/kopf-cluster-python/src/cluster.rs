@@ -1,4 +1,4 @@
-//! The embedded cluster, as the helpers of tests and `kopf dev` start and ask it.
+//! The embedded cluster, as `kopf.testing` and `kopf dev` start it and send requests to it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -13,18 +13,8 @@ use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::failures::{invalid_json, invalid_value, misuse, unavailable};
-use crate::operator;
 
-/// What the front decides on before the start.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Config {
-    seed: Option<u64>,
-    data_dir: Option<PathBuf>,
-    workloads: bool,
-}
-
-#[pyclass(frozen, module = "kopf._native")]
+#[pyclass(frozen, module = "kopf._native_cluster")]
 pub(crate) struct Cluster {
     embedded: Embedded,
     /// Never locked while another thread may need the interpreter to go on.
@@ -32,17 +22,30 @@ pub(crate) struct Cluster {
 }
 
 enum State {
-    /// Not started yet, or ended.
+    /// Not started yet, or stopped.
     Stopped,
-    /// Another thread starts it, without the interpreter.
+    /// Another thread starts the server, without holding the GIL.
     Starting,
     Running(Running),
 }
 
 struct Running {
     server: Server,
-    /// Dropped after the server, which needs it to end.
+    /// Dropped after the server, which needs it to shut down.
     runtime: Runtime,
+}
+
+/// The options of one cluster, as `kopf.testing` passes them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    seed: Option<u64>,
+    data_dir: Option<PathBuf>,
+    workloads: bool,
+    /// How far tests have moved the clock of this process's operators. The cluster starts with the same time, or new
+    /// objects would look old to the operators.
+    #[serde(default)]
+    clock_shift_seconds: f64,
 }
 
 #[pymethods]
@@ -51,27 +54,27 @@ impl Cluster {
     #[pyo3(signature = (config, /))]
     fn new(config: &str) -> PyResult<Self> {
         let config: Config = serde_json::from_str(config).map_err(invalid_json)?;
+        let clock_shift = Duration::try_from_secs_f64(config.clock_shift_seconds).map_err(invalid_value)?;
         let mut options = Options { seed: config.seed, data_dir: config.data_dir, ..Options::default() };
         if !config.workloads {
             options.workloads = None;
         }
         let embedded = Embedded::open(options).map_err(unavailable)?;
-        // What was created by now must not look old to the operators, whose time was moved on before.
-        embedded.advance(operator::skipped());
+        embedded.advance(clock_shift);
         Ok(Self { embedded, state: Mutex::new(State::Stopped) })
     }
 
     #[pyo3(signature = (host, port, /))]
     fn start(&self, python: Python<'_>, host: &str, port: u16) -> PyResult<()> {
         let host: IpAddr = host.parse().map_err(invalid_value)?;
-        if !self.begin() {
+        if !self.begin_start() {
             return Err(misuse("the cluster was started already"));
         }
         match self.serve(python, SocketAddr::new(host, port)) {
-            Ok(running) => match self.finish(running) {
+            Ok(running) => match self.finish_start(running) {
                 None => Ok(()),
                 Some(running) => {
-                    end(python, running);
+                    shut_down(python, running);
                     Err(misuse("the cluster was closed while it was started"))
                 }
             },
@@ -90,7 +93,7 @@ impl Cluster {
         })
     }
 
-    /// One request and the whole answer to it: its code and its body.
+    /// Sends one request, and returns the code and the body of the response.
     #[pyo3(signature = (method, path, content_type, body, /))]
     fn request(
         &self,
@@ -103,11 +106,11 @@ impl Cluster {
         let method = method.parse().map_err(invalid_value)?;
         let body = Bytes::copy_from_slice(body);
         let handle = self.with_running(|running| running.runtime.handle().clone())?;
-        let answer = python.detach(|| handle.block_on(self.embedded.request(method, path, content_type, body)));
-        Ok((answer.code, answer.body.to_vec()))
+        let response = python.detach(|| handle.block_on(self.embedded.request(method, path, content_type, body)));
+        Ok((response.code, response.body.to_vec()))
     }
 
-    /// Applies the text of manifests; gives the JSON of the objects.
+    /// Applies the text of manifests, and returns the JSON of the objects.
     #[pyo3(signature = (manifest, namespace, /))]
     fn apply(&self, python: Python<'_>, manifest: &str, namespace: &str) -> PyResult<String> {
         let handle = self.with_running(|running| running.runtime.handle().clone())?;
@@ -116,18 +119,16 @@ impl Cluster {
         Ok(json!(objects).to_string())
     }
 
-    /// The path of an object or of a collection, by any name of the resource; None if it is not served.
+    /// The path of an object or of a collection, by any name of the resource; None if the cluster does not serve it.
     #[pyo3(signature = (resource, namespace, name, /))]
     fn path(&self, resource: &str, namespace: Option<&str>, name: Option<&str>) -> Option<String> {
         self.embedded.find_resource(resource).map(|found| found.path(namespace, name))
     }
 
-    /// Moves the time on: of the cluster, and of all operators of this process.
+    /// Moves the clock of the cluster forward.
     #[pyo3(signature = (seconds, /))]
     fn advance(&self, seconds: f64) -> PyResult<()> {
-        let by = Duration::try_from_secs_f64(seconds).map_err(invalid_value)?;
-        self.embedded.advance(by);
-        operator::advance(by);
+        self.embedded.advance(Duration::try_from_secs_f64(seconds).map_err(invalid_value)?);
         Ok(())
     }
 
@@ -135,11 +136,11 @@ impl Cluster {
         self.embedded.compact();
     }
 
-    /// Ends it with all its connections; what was stored in memory is gone with the last reference.
+    /// Stops the cluster and closes its connections. Objects in memory go with the last reference.
     fn close(&self, python: Python<'_>) {
         let state = std::mem::replace(&mut *self.state(), State::Stopped);
         if let State::Running(running) = state {
-            end(python, running);
+            shut_down(python, running);
         }
         self.embedded.close();
     }
@@ -150,8 +151,8 @@ impl Cluster {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it is this thread that starts the cluster.
-    fn begin(&self) -> bool {
+    /// Returns whether the calling thread is the one that starts the cluster.
+    fn begin_start(&self) -> bool {
         let mut state = self.state();
         let is_stopped = matches!(*state, State::Stopped);
         if is_stopped {
@@ -160,8 +161,8 @@ impl Cluster {
         is_stopped
     }
 
-    /// Takes what was started, and gives it back if somebody has closed the cluster meanwhile.
-    fn finish(&self, running: Running) -> Option<Running> {
+    /// Stores the running server, or returns it if another thread has closed the cluster meanwhile.
+    fn finish_start(&self, running: Running) -> Option<Running> {
         let mut state = self.state();
         if !matches!(*state, State::Starting) {
             return Some(running);
@@ -177,31 +178,17 @@ impl Cluster {
         Ok(Running { server, runtime })
     }
 
-    fn with_running<T>(&self, ask: impl FnOnce(&Running) -> T) -> PyResult<T> {
+    fn with_running<T>(&self, read: impl FnOnce(&Running) -> T) -> PyResult<T> {
         match &*self.state() {
-            State::Running(running) => Ok(ask(running)),
+            State::Running(running) => Ok(read(running)),
             State::Stopped | State::Starting => Err(misuse("the cluster is not running")),
         }
     }
 }
 
-fn end(python: Python<'_>, Running { server, runtime }: Running) {
+fn shut_down(python: Python<'_>, Running { server, runtime }: Running) {
     python.detach(|| {
         drop(server);
         runtime.shutdown_timeout(Duration::from_secs(1));
     });
-}
-
-/// Runs a command that needs no Python; gives the exit code.
-#[pyfunction]
-#[pyo3(signature = (arguments, /))]
-pub(crate) fn command_line(python: Python<'_>, arguments: Vec<String>) -> u8 {
-    python.detach(|| kopf_cli::run(arguments.into_iter().map(Into::into)))
-}
-
-/// Write the kubeconfig of an embedded cluster to a file that the user has named, unless it is somebody else's.
-#[pyfunction]
-#[pyo3(signature = (path, text, /))]
-pub(crate) fn write_kubeconfig(path: PathBuf, text: &str) -> PyResult<()> {
-    kopf_cli::kubeconfig::write(&path, text).map_err(unavailable)
 }
