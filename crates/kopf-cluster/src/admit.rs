@@ -4,25 +4,26 @@
 //! [`new_state`], which leave an object that is ready for the store, or refuse it.
 
 mod decode;
+pub mod ownership;
 mod repeats;
 
 use serde_json::{Map, Value, json};
 
+use crate::builtin::traits::{self, Generation};
+use crate::builtin::{complete, kinds, rules, settle_form};
 use crate::catalog::ResourceType;
-use crate::clock::timestamp;
-use crate::go_form::Structure;
-use crate::names::NameRule;
-use crate::ownership::{self, Writer};
-use crate::schema::FieldError;
-use crate::state::{CRDS, State};
-use crate::status::Refusal;
-use crate::traits::{self, Generation};
+use crate::go::FieldError;
+use crate::go::go_form::Structure;
+use crate::request::status::Refusal;
+use crate::state::State;
+use crate::support::clock::timestamp;
+use crate::values::names::{self, NameRule};
 use crate::webhooks::Admission;
-use crate::{defaults, go_types, json, kinds, names, rules};
+use ownership::Writer;
 
 pub use decode::{
-    check_fields, check_type, decode, decode_noting_repeats, decode_options, from_yaml, internal_package,
-    type_mismatch, type_problem, unknown_fields,
+    check_fields, check_type, decode, decode_noting_repeats, decode_options, type_mismatch, type_problem,
+    unknown_fields,
 };
 
 /// Which part of an object is written.
@@ -175,11 +176,6 @@ pub fn new_state(
     Ok(settled)
 }
 
-/// Defaults for what webhooks have added.
-pub fn complete_mutated(resource: &ResourceType, value: &mut Value) {
-    complete(resource, value);
-}
-
 fn copy_namespace(old: &Value, value: &mut Value) {
     if let Some(namespace) = old["metadata"].get("namespace") {
         value["metadata"]["namespace"] = namespace.clone();
@@ -289,38 +285,6 @@ fn registry_path(resource: &ResourceType) -> String {
         ("", "services") => "services/specs".to_owned(),
         ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
         (_, plural) => plural.to_owned(),
-    }
-}
-
-/// Defaults, and what is not known is dropped.
-fn complete(resource: &ResourceType, value: &mut Value) {
-    match resource.custom() {
-        Some(_) => {
-            json::settle_numbers(value);
-            if let Some(schema) = resource.schema() {
-                schema.default(value);
-                schema.prune(value);
-            }
-        }
-        None => {
-            if let Some(schema) = resource.schema() {
-                schema.prune(value);
-            }
-            go_types::settle_quantities(resource, value);
-            // Structs within structs are always there, so that their defaults are, too.
-            settle_form(resource, value, Structure::settle_read);
-            defaults::fill_in(resource, value);
-            kinds::complete(resource, value);
-            settle_form(resource, value, Structure::settle_read);
-        }
-    }
-}
-
-/// Built-in kinds show some fields even if nobody has set them, and drop others if they are empty.
-fn settle_form(resource: &ResourceType, value: &mut Value, settle: fn(Structure, &mut Value)) {
-    // CRDs are kept in another way, and know by themselves what they show.
-    if let Some(structure) = resource.structure().filter(|_| !resource.is(CRDS.0, CRDS.1)) {
-        settle(structure, value);
     }
 }
 

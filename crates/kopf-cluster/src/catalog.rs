@@ -1,7 +1,10 @@
 //! Which resources the API serves: the built-in ones as captured, and those of the CRDs.
 //!
-//! A catalog is a snapshot: `crd.rs` puts a new one in place whenever a CRD changes, requests
+//! A catalog is a snapshot: `catalog/custom.rs` puts a new one in place whenever a CRD changes, requests
 //! work with the one they have begun with. Routes, discovery and every verb look resources up here.
+
+mod custom;
+pub mod webhooks;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -9,12 +12,15 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::capture;
-use crate::crd::CustomVersion;
-use crate::go_form::{self, Structure};
-use crate::go_types;
+use crate::go::go_form::{self, Structure};
 use crate::schema::Schema;
-use crate::webhooks::ConversionWebhook;
+use crate::support::capture;
+
+pub use custom::{CustomVersion, PrinterColumn, is_established, resource_types, storage_version};
+pub use webhooks::{ConversionWebhook, Webhooks};
+
+/// The group and the plural name of CRDs.
+pub const CRDS: (&str, &str) = ("apiextensions.k8s.io", "customresourcedefinitions");
 
 /// One resource in one version of its group.
 #[derive(Debug)]
@@ -64,9 +70,7 @@ impl Definition {
 
     /// Whether there are quantities in such objects.
     pub fn has_quantities(&self) -> bool {
-        *self
-            .has_quantities
-            .get_or_init(|| self.all().is_some_and(|known| go_types::mentions_quantities(known, &self.name)))
+        *self.has_quantities.get_or_init(|| self.all().is_some_and(|known| mentions_quantities(known, &self.name)))
     }
 }
 
@@ -136,6 +140,13 @@ impl ResourceType {
     /// The webhook that converts its objects between versions, if there is one.
     pub fn conversion(&self) -> Option<&ConversionWebhook> {
         self.custom()?.conversion.as_ref()
+    }
+
+    /// Whether objects of the resource are answers, not things to store.
+    pub fn is_review(&self) -> bool {
+        matches!(self.group.as_str(), "authorization.k8s.io" | "authentication.k8s.io")
+            || self.is("", "componentstatuses")
+            || self.is("", "bindings")
     }
 
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
@@ -439,6 +450,40 @@ fn built_in_schema(group: &str, version: &str, kind: &str) -> Option<Schema> {
     let definitions: &Map<String, Value> = document["components"]["schemas"].as_object()?;
     let name = Schema::definition_of_kind(definitions, group, version, kind)?;
     Schema::of_definition(name, definitions).ok()
+}
+
+/// Whether there is any quantity in a definition or in those that it refers to.
+fn mentions_quantities(known: &Map<String, Value>, name: &str) -> bool {
+    let mut seen = vec![name];
+    let mut position = 0;
+    while let Some(name) = seen.get(position) {
+        let mut pending: Vec<&Value> = known.get(*name).into_iter().collect();
+        while let Some(schema) = pending.pop() {
+            match reference(schema) {
+                Some(name) if is_quantity(name) => return true,
+                Some(name) if !seen.contains(&name) => seen.push(name),
+                Some(_) => {}
+                None => {
+                    pending
+                        .extend(schema.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::values));
+                    pending.extend(schema.get("items"));
+                    pending.extend(schema.get("additionalProperties"));
+                }
+            }
+        }
+        position += 1;
+    }
+    false
+}
+
+pub fn is_quantity(definition: &str) -> bool {
+    definition.ends_with(".resource.Quantity")
+}
+
+pub fn reference(schema: &Value) -> Option<&str> {
+    let direct = schema.get("$ref").and_then(Value::as_str);
+    let wrapped = || schema.get("allOf")?.get(0)?.get("$ref")?.as_str();
+    direct.or_else(wrapped)?.rsplit('/').next()
 }
 
 #[cfg(test)]

@@ -1,7 +1,14 @@
 //! A request and its answer, as the verbs see them: without the transport.
 //!
-//! `http.rs` makes a [`Request`] out of what comes over the wire or from a client in the same
+//! `http/service.rs` makes a [`Request`] out of what comes over the wire or from a client in the same
 //! process, and sends the [`Answer`] back.
+
+pub mod routes;
+mod verb;
+pub mod query;
+pub mod form;
+pub mod status;
+mod replay;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,13 +18,14 @@ use futures::Stream;
 use http::{HeaderMap, Method, header};
 use serde_json::Value;
 
-use crate::faults::Interrupted;
-use crate::form::Form;
-use crate::query::Query;
-use crate::render::to_bytes;
-use crate::status::Refusal;
-use crate::webhooks::Replay;
-use crate::yaml_text::to_yaml;
+use crate::codec::json::to_bytes;
+use crate::codec::yaml_text::to_yaml;
+use form::Form;
+use query::Query;
+use status::Refusal;
+
+pub use replay::{Answered, Call, Replay};
+pub use verb::verb_of;
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +58,11 @@ pub struct Answer {
     pub warnings: Vec<String>,
     pub body: AnswerBody,
 }
+
+/// The connection breaks off here, since a fault says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the connection was broken off by a fault on demand")]
+pub struct Interrupted;
 
 /// The body of an answer.
 pub enum AnswerBody {

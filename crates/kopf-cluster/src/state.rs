@@ -3,27 +3,24 @@
 //! Locks are held for single reads and writes only, never over a decision or an await; who
 //! decides on an object writes it with the version it has seen, and tries again if it lost a race.
 
+mod service_ledger;
+
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::Options;
-use crate::catalog::{Catalog, ResourceType};
-use crate::clock::{Clock, Randomness};
-use crate::counts::Counts;
-use crate::crd;
-use crate::faults::Switchboard;
-use crate::kinds::ServiceLedger;
-use crate::persistence::Journal;
+use crate::catalog::{CRDS, Catalog, ResourceType, Webhooks, resource_types};
+use crate::store::persistence::Journal;
 use crate::store::{Event, Place, Store, StoreError, Stored, Write};
-use crate::webhooks::Webhooks;
+use crate::support::clock::{Clock, Randomness};
+use crate::support::options::Options;
+use crate::testing::{Counts, Switchboard};
 
-/// The group and the plural name of CRDs.
-pub const CRDS: (&str, &str) = ("apiextensions.k8s.io", "customresourcedefinitions");
+pub use service_ledger::ServiceLedger;
 
-/// Under which name they are stored.
+/// Under which name CRDs are stored.
 const CRDS_STORAGE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// The heart of a cluster.
@@ -39,7 +36,7 @@ pub struct State {
     clock: Clock,
     randomness: Mutex<Randomness>,
     /// What goes wrong on demand.
-    pub faults: Switchboard,
+    pub faults: Arc<Switchboard>,
     /// What was asked for.
     pub counts: Counts,
     /// The addresses and ports of services.
@@ -49,6 +46,21 @@ pub struct State {
     pub workloads_run: AtomicBool,
     /// The certificate of the authority, as it is shown to pods.
     pub certificate_authority: String,
+    /// What happens after a write.
+    after_write: &'static dyn AfterWrite,
+}
+
+/// What the controllers of a real cluster do after a write, some milliseconds later; here it happens before the
+/// request is answered. The verbs call it, and it calls the verbs in turn.
+pub trait AfterWrite: std::fmt::Debug + Sync {
+    /// An object was created.
+    fn created(&self, state: &Arc<State>, resource: &Arc<ResourceType>, stored: &Stored);
+    /// An object was changed.
+    fn updated(&self, state: &Arc<State>, resource: &Arc<ResourceType>, event: &Event);
+    /// An object was marked as deleted.
+    fn marked(&self, state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value);
+    /// An object is gone.
+    fn removed(&self, state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value);
 }
 
 /// Whether a cluster is kept over restarts.
@@ -63,13 +75,14 @@ enum Keeping {
 }
 
 impl State {
-    pub fn new(options: Options, certificate_authority: String) -> Self {
-        let store = Store::new(options.history_limit);
-        Self::with_store(options, certificate_authority, store, None)
-    }
-
     /// A state that goes on with what was kept, and keeps what changes.
-    pub fn with_store(options: Options, certificate_authority: String, store: Store, journal: Option<Journal>) -> Self {
+    pub fn new(
+        options: Options,
+        certificate_authority: String,
+        store: Store,
+        journal: Option<Journal>,
+        after_write: &'static dyn AfterWrite,
+    ) -> Self {
         // What was made before must not be made again with the same seed: uids are unique.
         let seed = options.seed.map(|seed| seed.wrapping_add(store.version() - 1));
         let crds = all(&store, CRDS_STORAGE);
@@ -77,16 +90,17 @@ impl State {
         Self {
             store: Mutex::new(store),
             keeping: Mutex::new(journal.map_or(Keeping::Nowhere, |journal| Keeping::Directory(Box::new(journal)))),
-            catalog: RwLock::new(Arc::new(Catalog::with_custom(crds.iter().flat_map(crd::resource_types)))),
+            catalog: RwLock::new(Arc::new(Catalog::with_custom(crds.iter().flat_map(resource_types)))),
             webhooks: RwLock::new(Arc::new(webhooks)),
             clock: Clock::new(),
             randomness: Mutex::new(Randomness::new(seed)),
-            faults: Switchboard::default(),
+            faults: Arc::default(),
             counts: Counts::default(),
             service_ledger: ServiceLedger::default(),
             options,
             workloads_run: AtomicBool::new(false),
             certificate_authority,
+            after_write,
         }
     }
 
@@ -110,6 +124,10 @@ impl State {
 
     pub fn webhooks(&self) -> Arc<Webhooks> {
         Arc::clone(&self.webhooks.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn after_write(&self) -> &'static dyn AfterWrite {
+        self.after_write
     }
 
     pub fn clock(&self) -> &Clock {
@@ -154,7 +172,7 @@ impl State {
         };
         if resource.is(CRDS.0, CRDS.1) {
             let crds = all(&store, &resource.storage);
-            let catalog = Catalog::with_custom(crds.iter().flat_map(crd::resource_types));
+            let catalog = Catalog::with_custom(crds.iter().flat_map(resource_types));
             *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(catalog);
         }
         if Webhooks::are_configured_by(resource) {

@@ -6,6 +6,7 @@
 
 mod place;
 mod stored;
+pub mod persistence;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;

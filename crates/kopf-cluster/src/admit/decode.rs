@@ -3,14 +3,12 @@
 use serde_json::{Map, Value};
 
 use crate::catalog::{Catalog, ResourceType};
-use crate::go_types;
-use crate::json;
-use crate::protobuf;
-use crate::query::{FieldValidation, WriteOptions};
+use crate::codec::{go_types, json, protobuf, yaml};
+use crate::go::internal_package;
 use crate::request::Request;
+use crate::request::query::{FieldValidation, WriteOptions};
+use crate::request::status::Refusal;
 use crate::schema::duplicate_fields;
-use crate::status::Refusal;
-use crate::yaml;
 
 /// The media types of objects.
 const OBJECT_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -31,7 +29,7 @@ pub fn decode_noting_repeats<'a>(
             repeats = has_repeats.then_some(&*request.body);
             value
         }),
-        "application/yaml" | "application/x-yaml" => from_yaml(&request.body),
+        "application/yaml" | "application/x-yaml" => yaml::parse(&request.body),
         "application/vnd.kubernetes.protobuf" if resource.custom().is_none() => {
             protobuf::decode(&request.body).map_err(|error| error.to_string())
         }
@@ -79,11 +77,6 @@ pub fn decode_options(body: &[u8], kind: &str) -> Result<Value, Refusal> {
     }
 }
 
-/// Reads YAML as if it was JSON.
-pub fn from_yaml(body: &[u8]) -> Result<Value, String> {
-    yaml::parse(body)
-}
-
 /// Refuses objects of other kinds; puts the right kind where none is given.
 pub fn check_type(resource: &ResourceType, value: &mut Value, raw: &[u8]) -> Result<(), Refusal> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -126,7 +119,7 @@ pub fn check_type(resource: &ResourceType, value: &mut Value, raw: &[u8]) -> Res
             )));
         }
         if !is_typed {
-            crate::render::put_type(value, resource);
+            crate::publish::render::put_type(value, resource);
         }
     }
     Ok(())
@@ -153,15 +146,6 @@ pub fn type_mismatch(expected: &str, expected_kind: &str, api_version: &str, kin
     let version = if version.is_empty() { own_version } else { version };
     let package = internal_package(group);
     Some(format!("converting ({version}.{kind}) to ({package}.{expected_kind}): unknown conversion"))
-}
-
-/// The package of the types that a real server works with, as its messages show them.
-pub fn internal_package(group: &str) -> &str {
-    match group {
-        "" | "events.k8s.io" => "core",
-        "rbac.authorization.k8s.io" => "rbac",
-        group => group.split('.').next().unwrap_or_default(),
-    }
 }
 
 /// Finds unknown and repeated fields; they are refused, told, or dropped in silence.

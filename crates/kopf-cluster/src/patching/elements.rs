@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::schema::go_plain;
+use crate::go::go_plain;
 
 use super::strategic::{PATCH, StrategicPatchError, unknown_directive};
 

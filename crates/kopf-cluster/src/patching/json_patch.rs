@@ -26,6 +26,7 @@ pub enum JsonPatchError {
     Inapplicable(String),
 }
 
+#[cfg(test)]
 impl JsonPatchError {
     /// The HTTP status that the server answers with.
     pub fn status_code(&self) -> u16 {
@@ -46,18 +47,6 @@ pub fn apply_json_patch(original: &Value, patch: &Value) -> Result<Value, JsonPa
         apply(&mut document, operation, &mut copied_bytes).map_err(JsonPatchError::Inapplicable)?;
     }
     Ok(document)
-}
-
-/// The fields of operations that mean nothing, as paths such as `[0].extra`; the server warns.
-pub fn unknown_operation_fields(patch: &Value) -> Vec<String> {
-    let operations = patch.as_array().into_iter().flatten().enumerate();
-    operations
-        .flat_map(|(position, operation)| {
-            let names = operation.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
-            let unknown = names.filter(|name| !matches!(*name, "op" | "path" | "from" | "value"));
-            unknown.map(move |name| format!("[{position}].{name}")).collect::<Vec<_>>()
-        })
-        .collect()
 }
 
 fn operations_of(patch: &Value) -> Result<&Vec<Value>, JsonPatchError> {
@@ -299,7 +288,7 @@ fn position(key: &str, length: usize) -> Result<usize, String> {
 }
 
 fn index(key: &str) -> Result<i64, String> {
-    key.parse().map_err(|_| format!("strconv.Atoi: parsing {}: invalid syntax", crate::schema::go_quote(key)))
+    key.parse().map_err(|_| format!("strconv.Atoi: parsing {}: invalid syntax", crate::go::go_quote(key)))
 }
 
 fn invalid_index(index: i64) -> String {

@@ -6,7 +6,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::schema::{NodeId, PatchStrategy, Schema, go_plain, go_quote};
+use crate::go::{go_plain, go_quote};
+use crate::schema::{NodeId, PatchStrategy, Schema};
 
 use super::elements;
 
@@ -27,9 +28,6 @@ pub enum StrategicPatchError {
     /// A `$setElementOrder` names no field.
     #[error("invalid patch format of setElementOrder list")]
     BadSetElementOrder,
-    /// The kind has no merge strategies; custom resources have none.
-    #[error("strategic merge patch format is not supported")]
-    Unsupported,
     /// Lists inside of merged lists. The server keeps the reason for itself.
     #[error("the server rejected our request due to an error in our request")]
     ListOfLists,
@@ -42,7 +40,7 @@ impl StrategicPatchError {
     /// The HTTP status that the server answers with.
     pub fn status_code(&self) -> u16 {
         match self {
-            Self::BadPrimitiveList | Self::BadRetainKeys | Self::BadSetElementOrder | Self::Unsupported => 400,
+            Self::BadPrimitiveList | Self::BadRetainKeys | Self::BadSetElementOrder => 400,
             Self::ListOfLists => 422,
             Self::Other(_) => 500,
         }

@@ -7,8 +7,8 @@
 use serde_json::{Map, Value};
 
 use super::Schema;
-use super::go_text::{number, quote};
 use super::node::{Additional, Node, NodeId, ValueType};
+use crate::go::text::{number, quote};
 
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use kube_cel::cel::Program;
 use serde_json::Value;
 
-use super::field_error::FieldErrorKind;
-use crate::cel;
+use crate::go::field_error::FieldErrorKind;
+use crate::values::cel;
 
 /// One entry of `x-kubernetes-validations`.
 #[derive(Clone, Debug)]

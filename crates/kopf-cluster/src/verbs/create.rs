@@ -6,17 +6,15 @@ use serde_json::{Value, json};
 
 use super::written::Written;
 use crate::admit;
+use crate::admit::ownership::Writer;
+use crate::builtin::{convert, namespaces};
 use crate::catalog::ResourceType;
-use crate::convert;
-use crate::kinds;
-use crate::namespaces;
-use crate::ownership::Writer;
-use crate::query::WriteOptions;
-use crate::render::{Renderer, put_type};
+use crate::publish::render::{Renderer, put_type};
+use crate::request::query::WriteOptions;
+use crate::request::routes::ObjectRoute;
+use crate::request::status::Refusal;
 use crate::request::{Answer, Request};
-use crate::routes::ObjectRoute;
 use crate::state::State;
-use crate::status::Refusal;
 use crate::store::{Place, StoreError, Write};
 use crate::webhooks::Admission;
 
@@ -113,7 +111,7 @@ pub fn create_admitted(
         convert::to_first_storage(resource, &mut object);
         match state.apply(resource, Write::Create { place: place.clone(), value: object }) {
             Ok(event) => {
-                kinds::after_create(state, resource, &event.object);
+                state.after_write().created(state, resource, &event.object);
                 return Ok(Written::new(&event.object, shown));
             }
             Err(StoreError::Exists) if sent_name.is_empty() && tries < NAME_TRIES => {}

@@ -9,23 +9,21 @@ use std::sync::Arc;
 use jiff::ToSpan;
 use serde_json::{Value, json};
 
+use super::fields;
 use crate::admit;
-use crate::catalog::ResourceType;
-use crate::clock::timestamp;
-use crate::convert;
-use crate::fields;
-use crate::json;
-use crate::kinds;
-use crate::protobuf;
-use crate::query::{ListOptions, check_dry_run};
-use crate::render::{ListMeta, Renderer, decode};
-use crate::request::{Answer, Request};
-use crate::routes::ObjectRoute;
-use crate::schema::FieldError;
-use crate::state::{CRDS, State};
-use crate::status::{Refusal, deleted};
+use crate::builtin::{convert, kinds};
+use crate::catalog::{CRDS, ResourceType};
+use crate::codec::{json, protobuf, yaml};
+use crate::go::FieldError;
+use crate::publish::render::{ListMeta, Renderer, decode};
+use crate::request::query::{ListOptions, check_dry_run};
+use crate::request::routes::ObjectRoute;
+use crate::request::status::{Refusal, deleted};
+use crate::request::{Answer, Replay, Request};
+use crate::state::State;
 use crate::store::{Place, StoreError, Stored, Write};
-use crate::webhooks::{Admission, Replay};
+use crate::support::clock::timestamp;
+use crate::webhooks::Admission;
 
 /// How a deletion is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,7 +72,7 @@ pub fn delete(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     let told = options.told();
     let admission = Admission::of(state, &webhooks, request, route, options.dry_run);
     let admission = admission.with_delete_options(&told);
-    let warnings = kinds::warnings_of_deletion(resource, options.propagation);
+    let warnings = warnings_of_deletion(resource, options.propagation);
     let deleted_now = delete_admitted(state, resource, &place, &options, Some(&admission))
         .map_err(|refusal| refusal.with_warnings(&warnings))?;
     let answer = match deleted_now {
@@ -119,7 +117,7 @@ pub fn delete_collection(state: &Arc<State>, request: &Request, route: &ObjectRo
     }
     let renderer = Renderer { resource, form, now: state.now() };
     let answer = Answer::bytes(200, renderer.list(&shown, &ListMeta { version, ..ListMeta::default() }));
-    Ok(answer.with_warnings(kinds::warnings_of_deletion(resource, delete_options.propagation)))
+    Ok(answer.with_warnings(warnings_of_deletion(resource, delete_options.propagation)))
 }
 
 /// Asks the webhooks about all objects before the first one is deleted; tells the first one that
@@ -215,7 +213,7 @@ fn delete_admitted(
         match state.apply(resource, Write::Update { place: place.clone(), value, expected: stored.version }) {
             Ok(event) => {
                 let object = decode(resource, &event.object);
-                kinds::after_mark(state, resource, &object);
+                state.after_write().marked(state, resource, &object);
                 let mut answer = decode(resource, &shown);
                 answer["metadata"] = object["metadata"].clone();
                 return Ok(Deleted::Marked(if resource.conversion().is_some() { answer } else { object }));
@@ -264,7 +262,7 @@ fn remove(
     convert::to_storage(resource, &mut value);
     match state.apply(resource, Write::Delete { place: place.clone(), value, expected: version }) {
         Ok(event) => {
-            kinds::after_remove(state, resource, last);
+            state.after_write().removed(state, resource, last);
             let mut last = last.clone();
             last["metadata"]["resourceVersion"] = json!(event.object.version.to_string());
             Ok(Removal::Removed(last))
@@ -315,7 +313,7 @@ fn mark(state: &State, resource: &ResourceType, old: &Value, options: &DeleteOpt
 
 /// Dependents that must go first, or must be let go, hold the object by finalizers.
 fn add_finalizers(resource: &ResourceType, object: &mut Value, options: &DeleteOptions) {
-    let propagation = options.propagation.or_else(|| kinds::default_propagation(resource));
+    let propagation = options.propagation.or_else(|| default_propagation(resource));
     let wanted = match propagation {
         Some(Propagation::Foreground) => Some(FOREGROUND),
         Some(Propagation::Orphan) => Some(ORPHAN),
@@ -400,7 +398,7 @@ impl DeleteOptions {
         let body: Value = match request.body.is_empty() {
             true => json!({}),
             false => match request.media_type() {
-                "application/yaml" => admit::from_yaml(&request.body).map_err(Refusal::bad_request)?,
+                "application/yaml" => yaml::parse(&request.body).map_err(Refusal::bad_request)?,
                 "application/vnd.kubernetes.protobuf" => {
                     protobuf::decode(&request.body).map_err(|error| Refusal::bad_request(error.to_string()))?
                 }
@@ -444,4 +442,22 @@ fn unknown_policy(policy: &str) -> Refusal {
     let supported: Vec<String> = ["Foreground", "Background", "Orphan", "nil"].map(str::to_owned).to_vec();
     let error = FieldError::not_supported("propagationPolicy", json!(policy), &supported);
     Refusal::invalid_options("DeleteOptions", &[error])
+}
+
+/// What happens to dependents if nothing is said.
+fn default_propagation(resource: &ResourceType) -> Option<Propagation> {
+    let orphans = resource.is("batch", "jobs") || resource.is("", "replicationcontrollers");
+    orphans.then_some(Propagation::Orphan)
+}
+
+/// What is said to those who delete something and may not know what happens to its dependents.
+fn warnings_of_deletion(resource: &ResourceType, asked: Option<Propagation>) -> Vec<String> {
+    match asked.is_none() && resource.is("batch", "jobs") {
+        true => vec![
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
+             them or set propagationPolicy=Orphan to suppress this warning"
+                .to_owned(),
+        ],
+        false => Vec::new(),
+    }
 }

@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 
 use super::create::token_request;
 use super::delete::{DeleteOptions, delete_object, finish_if_released};
+use super::eviction;
 use super::update::write_if_unchanged;
 use crate::admit;
-use crate::clock::timestamp;
-use crate::render::{Renderer, decode};
+use crate::publish::render::{Renderer, decode};
+use crate::request::routes::ObjectRoute;
+use crate::request::status::Refusal;
 use crate::request::{Answer, Request};
-use crate::routes::ObjectRoute;
 use crate::state::State;
-use crate::status::Refusal;
 use crate::store::Place;
-use crate::workloads;
+use crate::support::clock::timestamp;
 
 pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
     let resource = &route.resource;
@@ -44,7 +44,7 @@ pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
             let sent = admit::decode(request, resource)?;
             let grace = sent["deleteOptions"]["gracePeriodSeconds"].as_i64();
             let options = DeleteOptions { grace_period_seconds: grace, ..DeleteOptions::default() };
-            workloads::take_from_budgets(state, &stored)?;
+            eviction::take_from_budgets(state, &stored)?;
             delete_object(state, resource, &place, &options)?;
             Ok(Answer::json(201, &success()))
         }

@@ -6,20 +6,18 @@ use serde_json::{Value, json};
 
 use super::create::create_admitted;
 use super::update::write_admitted;
+use crate::admit::ownership::{Writer, apply_configuration};
 use crate::admit::{self, Part};
 use crate::catalog::ResourceType;
-use crate::go_restore;
-use crate::go_types;
-use crate::json;
-use crate::ownership::{Writer, apply_configuration};
+use crate::codec::{go_restore, go_types, json, yaml};
+use crate::go::{FieldError, go_plain};
 use crate::patching::{JsonPatchError, StrategicPatchError, apply_json_patch, apply_merge, apply_strategic};
-use crate::query::{FieldValidation, WriteOptions};
-use crate::render::{Renderer, put_type};
+use crate::publish::render::{Renderer, put_type};
+use crate::request::query::{FieldValidation, WriteOptions};
+use crate::request::routes::ObjectRoute;
+use crate::request::status::Refusal;
 use crate::request::{Answer, Request};
-use crate::routes::ObjectRoute;
-use crate::schema::{FieldError, go_plain};
 use crate::state::State;
-use crate::status::Refusal;
 use crate::store::Place;
 use crate::webhooks::Admission;
 
@@ -89,7 +87,7 @@ fn apply(
         let error = FieldError::required("fieldManager", "is required for apply patch");
         return Err(Refusal::invalid_options("PatchOptions", &[error]));
     }
-    let mut configuration = admit::from_yaml(&request.body).map_err(|error| {
+    let mut configuration = yaml::parse(&request.body).map_err(|error| {
         Refusal::bad_request(format!("error decoding YAML: error converting YAML to JSON: {error}"))
     })?;
     if configuration.is_null() {

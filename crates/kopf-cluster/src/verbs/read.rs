@@ -7,19 +7,18 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-use crate::faults::Facts;
-use crate::fields;
-use crate::form;
-use crate::json;
-use crate::query::{ListOptions, VersionMatch, version_of};
-use crate::render::{ListMeta, Renderer, error_event};
-use crate::request::{Answer, Request};
-use crate::routes::ObjectRoute;
-use crate::selector::FieldTerm;
+use super::fields;
+use super::watch::{self, Start, WatchRequest};
+use crate::codec::json;
+use crate::publish::render::{ListMeta, Renderer, error_event};
+use crate::request::query::{ListOptions, VersionMatch, version_of};
+use crate::request::routes::ObjectRoute;
+use crate::request::status::Refusal;
+use crate::request::{Answer, Request, form};
 use crate::state::State;
-use crate::status::Refusal;
 use crate::store::{Place, StoreError, Stored};
-use crate::watch::{self, Start, WatchRequest};
+use crate::testing::Facts;
+use crate::values::selector::FieldTerm;
 use crate::webhooks::Converter;
 
 /// One object.

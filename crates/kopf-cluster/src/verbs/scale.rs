@@ -6,20 +6,19 @@ use serde_json::{Map, Value, json};
 
 use super::patch::Patch;
 use super::update::write_admitted;
+use crate::admit::ownership::{Writer, apply_configuration};
 use crate::admit::{self, Part};
 use crate::catalog::ResourceType;
-use crate::go_restore;
-use crate::go_types;
-use crate::jsonpath::JsonPath;
-use crate::ownership::{Writer, apply_configuration};
-use crate::query::WriteOptions;
-use crate::render::decode;
+use crate::codec::{go_restore, go_types, yaml};
+use crate::go::FieldError;
+use crate::publish::render::decode;
+use crate::request::query::WriteOptions;
+use crate::request::routes::ObjectRoute;
+use crate::request::status::Refusal;
 use crate::request::{Answer, Request};
-use crate::routes::ObjectRoute;
-use crate::schema::FieldError;
 use crate::state::State;
-use crate::status::Refusal;
 use crate::store::Place;
+use crate::values::jsonpath::JsonPath;
 use crate::webhooks::Admission;
 
 const SCALE: &str = "scale";
@@ -102,7 +101,7 @@ fn wanted(
         return Ok(sent);
     }
     if request.media_type() == "application/apply-patch+yaml" {
-        return admit::from_yaml(&request.body).map_err(|error| {
+        return yaml::parse(&request.body).map_err(|error| {
             Refusal::bad_request(format!("error decoding YAML: error converting YAML to JSON: {error}"))
         });
     }

@@ -7,20 +7,18 @@ use serde_json::{Value, json};
 use super::create::create_admitted;
 use super::delete::{Removal, remove_if_released};
 use super::written::Written;
+use crate::admit::ownership::Writer;
 use crate::admit::{self, Part};
+use crate::builtin::{convert, traits};
 use crate::catalog::ResourceType;
-use crate::convert;
-use crate::kinds;
-use crate::ownership::Writer;
-use crate::query::WriteOptions;
-use crate::render::{Renderer, decode};
+use crate::go::FieldError;
+use crate::publish::render::{Renderer, decode};
+use crate::request::query::WriteOptions;
+use crate::request::routes::ObjectRoute;
+use crate::request::status::Refusal;
 use crate::request::{Answer, Request};
-use crate::routes::ObjectRoute;
-use crate::schema::FieldError;
 use crate::state::State;
-use crate::status::Refusal;
 use crate::store::{Place, StoreError, Write};
-use crate::traits;
 use crate::webhooks::Admission;
 
 pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
@@ -106,7 +104,7 @@ pub fn write_admitted(
         convert::to_storage(resource, &mut value);
         match state.apply(resource, Write::Update { place: place.clone(), value, expected: stored.version }) {
             Ok(event) => {
-                kinds::after_update(state, resource, &event);
+                state.after_write().updated(state, resource, &event);
                 return Ok(Written::new(&event.object, shown));
             }
             Err(StoreError::Conflict { .. }) => {}

@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::builtin::{convert, rules};
 use crate::catalog::ResourceType;
-use crate::convert;
-use crate::render::{Renderer, decode};
+use crate::publish::render::{Renderer, decode};
 use crate::request::Answer;
-use crate::rules;
 use crate::store::Stored;
 
 /// An object after it was written.

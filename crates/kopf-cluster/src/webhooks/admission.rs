@@ -8,21 +8,17 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::client::Call;
-use super::conditions::{self, Seen};
-use super::configuration::{Webhook, Webhooks};
 use super::conversion::Converter;
-use super::matching::Subject;
-use super::replay::Replay;
 use super::review::{self, Decision, Role};
-use crate::admit;
+use crate::builtin::complete;
 use crate::catalog::ResourceType;
-use crate::go_types;
+use crate::catalog::webhooks::{Seen, Subject, Webhook, Webhooks, all_hold};
+use crate::codec::go_types;
 use crate::patching::{JsonPatchError, apply_json_patch};
-use crate::request::{Request, User};
-use crate::routes::ObjectRoute;
+use crate::request::routes::ObjectRoute;
+use crate::request::status::Refusal;
+use crate::request::{Call, Replay, Request, User};
 use crate::state::State;
-use crate::status::Refusal;
 use crate::store::{Place, Stored};
 
 /// One request on its way through the webhooks.
@@ -345,7 +341,7 @@ impl<'a> Admission<'a> {
         }
         let request = self.request_of("", &invocation, objects);
         let seen = Seen { object: objects.new, old_object: objects.old, request: &request };
-        match conditions::all_hold(&webhook.conditions, seen) {
+        match all_hold(&webhook.conditions, seen) {
             Ok(true) => Ok(Some(invocation)),
             Ok(false) => Ok(None),
             Err(_) if webhook.ignores_failures => Ok(None),
@@ -432,7 +428,7 @@ impl<'a> Admission<'a> {
             if !is_custom && let Some(problem) = go_types::misfit(&invocation.resource, &patched) {
                 return Err(Refusal::internal(problem));
             }
-            admit::complete_mutated(&invocation.resource, &mut patched);
+            complete(&invocation.resource, &mut patched);
         }
         self.in_version(self.resource, &format!("{key}/back"), &patched)
     }
@@ -461,7 +457,7 @@ impl<'a> Admission<'a> {
         for field in ["name", "uid"] {
             let new = text(&mutated, field);
             if new != text(before, field) && new != text(old, field) {
-                errors.push(crate::schema::FieldError::invalid(
+                errors.push(crate::go::FieldError::invalid(
                     format!("metadata.{field}"),
                     json!(new),
                     "field is immutable",

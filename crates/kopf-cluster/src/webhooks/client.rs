@@ -1,16 +1,13 @@
 //! Calls to webhooks: the only place where a cluster speaks to others.
 //!
-//! `http.rs` and the watches hand a [`Call`] to [`fetch`]. Connections are always TLS, verified
+//! `http/service.rs` and the watches hand a [`Call`] to [`fetch`]. Connections are always TLS, verified
 //! by the bundle of the configuration, or by the roots of the machine if there is none. A service
 //! is reached as kube-proxy would: at the endpoints of its slices, or at its external name; there
 //! is no other network of services here. The time-out is one of the machine and not of the
 //! cluster's clock, since the one who is called lives outside of it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
@@ -22,63 +19,14 @@ use tokio::net::TcpStream;
 
 use super::review::go_type;
 use super::trust::Verifier;
-use crate::admit::from_yaml;
+use crate::catalog::webhooks::Address;
+use crate::codec::yaml;
+use crate::request::Call;
 use crate::state::State;
 use crate::store::Place;
 
 /// Answers over this size are cut off, which makes them unreadable.
 const ANSWER_LIMIT: usize = 16 * 1024 * 1024;
-
-/// Where a webhook is.
-#[derive(Debug)]
-pub struct Target {
-    address: Address,
-    /// PEM; empty for the roots of the machine.
-    authorities: Vec<u8>,
-}
-
-#[derive(Debug)]
-enum Address {
-    Url(String),
-    Service { namespace: String, name: String, port: u16, path: String },
-}
-
-/// A question to a webhook.
-#[derive(Debug)]
-pub struct Call {
-    pub target: Arc<Target>,
-    pub timeout: Duration,
-    pub uid: String,
-    pub body: Value,
-}
-
-impl Target {
-    /// From a `clientConfig`.
-    pub fn parse(config: &Value) -> Self {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let service = &config["service"];
-        let address = match config["url"].as_str() {
-            Some(url) => Address::Url(url.to_owned()),
-            None => Address::Service {
-                namespace: text(&service["namespace"]),
-                name: text(&service["name"]),
-                port: service["port"].as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or(443),
-                path: text(&service["path"]),
-            },
-        };
-        Self { address, authorities: STANDARD.decode(text(&config["caBundle"])).unwrap_or_default() }
-    }
-
-    /// As it is told in errors.
-    fn url(&self) -> String {
-        match &self.address {
-            Address::Url(url) => url.clone(),
-            Address::Service { namespace, name, port, path } => {
-                format!("https://{name}.{namespace}.svc:{port}/{}", path.trim_start_matches('/'))
-            }
-        }
-    }
-}
 
 /// Makes a call: the decoded answer, or why there is none in the words of the server.
 pub async fn fetch(state: &State, call: &Call) -> Result<Value, String> {
@@ -116,7 +64,7 @@ async fn post(state: &State, call: &Call, url: &str) -> Result<(u16, String, Byt
         .header(http::header::CONTENT_TYPE, "application/json")
         .header(http::header::ACCEPT, "application/json, */*")
         .header(http::header::USER_AGENT, "kube-apiserver-admission")
-        .body(Full::new(Bytes::from(crate::render::to_bytes(&call.body))))
+        .body(Full::new(Bytes::from(crate::codec::json::to_bytes(&call.body))))
         .map_err(|error| error.to_string())?;
     let response = sender.send_request(request).await.map_err(|_| "EOF".to_owned())?;
     let code = response.status().as_u16();
@@ -250,7 +198,7 @@ fn read(code: u16, content_type: &str, body: &[u8]) -> Result<Value, String> {
             false => unreadable(&error.to_string()),
         }),
         // Everything else is taken for YAML.
-        false => from_yaml(body).map_err(|error| unreadable(&error)),
+        false => yaml::parse(body).map_err(|error| unreadable(&error)),
     }?;
     match value {
         Value::Object(_) => Ok(value),
@@ -296,6 +244,7 @@ fn failure(code: u16, content_type: &str, body: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::webhooks::Target;
 
     #[test]
     fn answers_are_read_as_by_a_real_server() {

@@ -8,32 +8,18 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::client::{Call, Target, fetch};
-use super::replay::{Answered, Replay};
+use super::client::fetch;
 use super::review::not_registered;
-use crate::catalog::ResourceType;
-use crate::names;
-use crate::schema::FieldError;
+use crate::catalog::{ConversionWebhook, ResourceType};
+use crate::go::FieldError;
+use crate::request::status::Refusal;
+use crate::request::{Answered, Call, Replay};
 use crate::state::State;
-use crate::status::Refusal;
 use crate::store::Stored;
+use crate::values::names;
 
 /// How long a conversion may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The webhook that converts the objects of a CRD.
-#[derive(Debug)]
-pub struct ConversionWebhook {
-    target: Arc<Target>,
-}
-
-impl ConversionWebhook {
-    /// From the `conversion` of a CRD; None if its versions differ in their names only.
-    pub fn parse(conversion: &Value) -> Option<Self> {
-        let is_webhook = conversion["strategy"] == "Webhook";
-        is_webhook.then(|| Self { target: Arc::new(Target::parse(&conversion["webhook"]["clientConfig"])) })
-    }
-}
 
 /// Converts for one request.
 #[derive(Clone, Copy)]

@@ -7,8 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::replay::Answered;
-use crate::status::Refusal;
+use crate::request::Answered;
+use crate::request::status::Refusal;
 
 /// Which kind of webhook was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,6 +31,7 @@ pub enum ApplyError {
 
 impl ApplyError {
     /// The HTTP status that the server answers with.
+    #[cfg(test)]
     pub fn status_code(&self) -> u16 {
         match self {
             Self::BadRequest(_) => 400,
@@ -282,5 +283,5 @@ fn renew_last_applied(write: &Write<'_>, config: &Value, applied: &mut Value) {
     if let Some(annotations) = config.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.shift_remove("kubectl.kubernetes.io/last-applied-configuration");
     }
-    *annotation = Value::String(crate::schema::go_json(&config) + "\n");
+    *annotation = Value::String(crate::go::go_json(&config) + "\n");
 }

@@ -135,15 +135,6 @@ impl FieldSet {
         }
     }
 
-    /// Whether exactly this path is a member.
-    pub fn has(&self, path: &[PathElement]) -> bool {
-        match path {
-            [] => false,
-            [last] => self.branch(last).is_some_and(|branch| branch.is_member),
-            [first, rest @ ..] => self.branch(first).is_some_and(|branch| branch.below.has(rest)),
-        }
-    }
-
     /// Adds everything of another set.
     pub fn add(&mut self, other: Self) {
         if self.branches.is_empty() {

@@ -44,9 +44,9 @@ impl Operation {
 impl Owner {
     /// The owner as in messages about conflicts.
     pub fn description(&self) -> String {
-        let mut text = crate::schema::go_quote(&self.manager);
+        let mut text = crate::go::go_quote(&self.manager);
         if !self.subresource.is_empty() {
-            text.push_str(&format!(" with subresource {}", crate::schema::go_quote(&self.subresource)));
+            text.push_str(&format!(" with subresource {}", crate::go::go_quote(&self.subresource)));
         }
         if self.operation == Operation::Update {
             text.push_str(&format!(" using {}", self.api_version));
@@ -90,7 +90,7 @@ pub fn read(managed_fields: Option<&Value>) -> Result<Owners, String> {
             other => {
                 return Err(format!(
                     "invalid fieldsType {} in managed fields entry {position}",
-                    crate::schema::go_quote(other)
+                    crate::go::go_quote(other)
                 ));
             }
         }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use crate::schema::{go_json, go_quote};
+use crate::go::{go_json, go_quote};
 
 /// One step of a path.
 #[derive(Clone, Debug)]

@@ -192,7 +192,7 @@ impl<'a> Shape<'a> {
                     let mut values: Vec<(String, Value)> =
                         keys.iter().filter_map(|key| Some((key.clone(), value_of(key)?))).collect();
                     if values.is_empty() {
-                        let quoted: Vec<String> = keys.iter().map(|key| crate::schema::go_quote(key)).collect();
+                        let quoted: Vec<String> = keys.iter().map(|key| crate::go::go_quote(key)).collect();
                         return Err(format!(
                             "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
                             quoted.join(" ")

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::schema::go_plain;
+use crate::go::go_plain;
 
 use super::field_set::{Branch, FieldSet};
 use super::path::PathElement;
@@ -144,14 +144,14 @@ fn go_type(value: &Value) -> &'static str {
 fn go_syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
-        Value::String(text) => crate::schema::go_quote(text),
+        Value::String(text) => crate::go::go_quote(text),
         Value::Array(items) => {
             format!("[]interface {{}}{{{}}}", items.iter().map(go_syntax).collect::<Vec<_>>().join(", "))
         }
         Value::Object(fields) => {
             let mut entries: Vec<String> = fields
                 .iter()
-                .map(|(name, field)| format!("{}:{}", crate::schema::go_quote(name), go_syntax(field)))
+                .map(|(name, field)| format!("{}:{}", crate::go::go_quote(name), go_syntax(field)))
                 .collect();
             entries.sort_unstable();
             format!("map[string]interface {{}}{{{}}}", entries.join(", "))

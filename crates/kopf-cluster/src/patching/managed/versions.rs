@@ -32,6 +32,7 @@ pub enum Unconverted {
 }
 
 /// A kind with one version only, or whose versions differ in nothing that matters here.
+#[cfg(test)]
 pub struct OneVersion {
     /// The version, such as `apps/v1`.
     pub api_version: String,
@@ -39,6 +40,7 @@ pub struct OneVersion {
     pub schema: Schema,
 }
 
+#[cfg(test)]
 impl Versions for OneVersion {
     fn schema(&self, api_version: &str) -> Option<Schema> {
         (api_version == self.api_version).then(|| self.schema.clone())

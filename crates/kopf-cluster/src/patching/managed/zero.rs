@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use serde_json::{Map, Value};
 
-use crate::go_form;
+use crate::go::go_form;
 use crate::schema::Schema;
 
 /// Empty objects by version and kind.

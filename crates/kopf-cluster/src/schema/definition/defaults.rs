@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{properties, property_path};
-use crate::schema::field_error::{FieldError, child};
+use crate::go::field_error::{FieldError, child};
 use crate::schema::{Schema, validate};
 
 /// The complaints about all defaults in a schema.

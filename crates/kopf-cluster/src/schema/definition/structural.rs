@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{flag, nested, properties, property_path, text};
-use crate::schema::field_error::{FieldError, child};
+use crate::go::field_error::{FieldError, child};
 use crate::schema::pattern::Pattern;
 
 /// The complaints about a schema, sorted as the server sorts them.

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{flag, nested, properties, property_path, text};
-use crate::crd_text;
-use crate::schema::field_error::{FieldError, FieldErrorKind, child, index};
+use crate::go::crd_text;
+use crate::go::field_error::{FieldError, FieldErrorKind, child, index};
 use crate::schema::rule::Rule;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::go::field_error::{self, FieldError};
 use crate::schema::Schema;
-use crate::schema::field_error::{self, FieldError};
 use crate::schema::node::{Additional, NodeId};
 
 /// Complaints about embedded objects anywhere in a value.

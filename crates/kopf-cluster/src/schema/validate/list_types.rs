@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use crate::go::field_error::{self, FieldError};
+use crate::go::text as go_text;
 use crate::schema::Schema;
-use crate::schema::field_error::{self, FieldError};
-use crate::schema::go_text;
 use crate::schema::node::{Additional, ListType, NodeId};
 
 /// The repetitions in the lists of an object; each repeated value is reported once.

@@ -3,7 +3,7 @@
 //! Of several alternatives that all fail, the server shows the complaints of the one that
 //! matched best. "Best" is a count of passed checks, kept exactly as the server keeps it.
 
-use crate::schema::field_error::FieldError;
+use crate::go::field_error::FieldError;
 
 /// What came out of checking one value against one schema.
 #[derive(Debug, Default)]

@@ -10,10 +10,9 @@ use kube_cel::cel::objects::OptionalValue;
 use kube_cel::cel::{Context, ExecutionError, Value as CelValue};
 use serde_json::Value;
 
-use super::cel_values;
-use super::unchanged;
+use super::{cel_values, unchanged};
+use crate::go::field_error::{self, FieldError, FieldErrorKind};
 use crate::schema::Schema;
-use crate::schema::field_error::{self, FieldError, FieldErrorKind};
 use crate::schema::node::{Additional, MapType, Node, NodeId, ValueType};
 use crate::schema::rule::Rule;
 
@@ -159,7 +158,7 @@ impl Walk<'_> {
             } else if let Some(that) = &that {
                 context.add_variable_from_value("oldSelf", that.clone());
             }
-            match crate::cel::execute(program, &context) {
+            match crate::values::cel::execute(program, &context) {
                 Ok(CelValue::Bool(true)) => {}
                 Ok(_) => {
                     let error = self.complaint(rule, node, &context, new, path);
@@ -175,10 +174,11 @@ impl Walk<'_> {
     }
 
     fn complaint(&self, rule: &Rule, node: &Node, context: &Context<'_>, new: &Value, path: &str) -> FieldError {
-        let evaluated = rule.message_program.as_ref().and_then(|program| match crate::cel::execute(program, context) {
-            Ok(CelValue::String(text)) => Some(text.trim().to_owned()),
-            _ => None,
-        });
+        let evaluated =
+            rule.message_program.as_ref().and_then(|program| match crate::values::cel::execute(program, context) {
+                Ok(CelValue::String(text)) => Some(text.trim().to_owned()),
+                _ => None,
+            });
         let usable =
             evaluated.filter(|text| !text.is_empty() && !text.contains('\n') && text.len() <= MAX_MESSAGE_BYTES);
         let detail =

@@ -5,8 +5,8 @@
 use serde_json::{Map, Number, Value, json};
 
 use super::walk::type_names;
-use crate::schema::field_error::{FieldError, FieldErrorKind};
-use crate::schema::go_text;
+use crate::go::field_error::{FieldError, FieldErrorKind};
+use crate::go::text as go_text;
 use crate::schema::node::{Checks, Node, ValueType};
 
 /// Whether a value is of the type of the node.

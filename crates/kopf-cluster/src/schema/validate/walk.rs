@@ -3,12 +3,11 @@
 use serde_json::{Map, Value};
 
 use super::outcome::Outcome;
-use super::scalars;
-use super::unchanged;
+use super::{scalars, unchanged};
+use crate::go::field_error::{FieldError, FieldErrorKind};
+use crate::go::text as go_text;
 use crate::schema::Schema;
 use crate::schema::defaulting::field_node;
-use crate::schema::field_error::{FieldError, FieldErrorKind};
-use crate::schema::go_text;
 use crate::schema::node::{Additional, Checks, Node, NodeId, ValueType};
 
 /// All complaints about a value; `prefix` is where it is in the object as clients see it.

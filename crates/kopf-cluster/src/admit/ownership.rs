@@ -1,0 +1,202 @@
+//! Who has written which fields: the bookkeeping around every write.
+//!
+//! `admit.rs` records plain writes here when an object is ready to be stored; `verbs/patch.rs`
+//! applies configurations. How it is done is in `patching/managed`; here is for whom, and which
+//! fields a part of an object never touches.
+
+use std::cell::Cell;
+use std::sync::{Arc, LazyLock};
+
+use serde_json::{Value, json};
+
+use crate::builtin::{convert, traits};
+use crate::catalog::{Catalog, ResourceType};
+use crate::patching::managed::{
+    ApplyError, FieldSet, Unconverted, Versions, Write, apply, keep_times_of_no_change, manager_name, record_write,
+};
+use crate::request::query::WriteOptions;
+use crate::request::status::Refusal;
+use crate::request::{Replay, Request};
+use crate::schema::Schema;
+use crate::state::State;
+use crate::support::clock::timestamp;
+use crate::webhooks::Converter;
+
+/// Who writes, and which part of an object.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    manager: String,
+    /// Empty for the object itself.
+    subresource: String,
+    /// What the request has learnt from conversion webhooks; none for the system, whose writes are
+    /// the same in all versions.
+    replay: Option<Arc<Replay>>,
+}
+
+impl Writer {
+    /// The client of a request.
+    pub fn of(request: &Request, options: &WriteOptions, subresource: Option<&str>) -> Self {
+        let manager = manager_name(options.field_manager.as_deref().unwrap_or_default(), request.user_agent());
+        let replay = Some(Arc::clone(&request.replay));
+        Self { manager, subresource: subresource.unwrap_or_default().to_owned(), replay }
+    }
+
+    /// A part of the system itself.
+    pub fn system(manager: &str, subresource: &str) -> Self {
+        Self { manager: manager.to_owned(), subresource: subresource.to_owned(), replay: None }
+    }
+}
+
+/// Records a create, an update or a patch in the new state of an object. It is only refused while
+/// the answer of a conversion webhook is awaited.
+pub fn record(
+    state: &State,
+    resource: &ResourceType,
+    writer: &Writer,
+    old: Option<&Value>,
+    new: &mut Value,
+) -> Result<(), Refusal> {
+    let ignored = untouched(resource, &writer.subresource);
+    with_write(state, resource, writer, ignored, |write| record_write(write, old, new))
+}
+
+/// A write that changes nothing does not change the times of the bookkeeping either.
+pub fn keep_times(old: &Value, new: &mut Value) {
+    keep_times_of_no_change(old, new);
+}
+
+/// Applies a configuration to an object, or makes a new one out of it.
+pub fn apply_configuration(
+    state: &State,
+    resource: &ResourceType,
+    writer: &Writer,
+    live: Option<&Value>,
+    configuration: &Value,
+    force: bool,
+) -> Result<Value, Refusal> {
+    let ignored = untouched(resource, &writer.subresource);
+    with_write(state, resource, writer, ignored, |write| apply(write, live, configuration, force).map_err(refusal))?
+}
+
+fn with_write<T>(
+    state: &State,
+    resource: &ResourceType,
+    writer: &Writer,
+    ignored: &FieldSet,
+    act: impl FnOnce(&Write<'_>) -> T,
+) -> Result<T, Refusal> {
+    let converter = writer.replay.as_deref().map(|replay| Converter { state, replay });
+    let versions = KindVersions { catalog: state.catalog(), resource, converter, is_waiting: Cell::new(false) };
+    let done = act(&Write {
+        versions: &versions,
+        api_version: resource.api_version(),
+        manager: &writer.manager,
+        subresource: &writer.subresource,
+        ignored,
+        now: &timestamp(state.now()),
+    });
+    match versions.is_waiting.get() {
+        true => Err(Replay::wait()),
+        false => Ok(done),
+    }
+}
+
+/// The fields that a write to a part never changes, whatever was sent.
+fn untouched(resource: &ResourceType, subresource: &str) -> &'static FieldSet {
+    static NOTHING: LazyLock<FieldSet> = LazyLock::new(FieldSet::default);
+    static SPEC: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(&[&["spec"]]));
+    static STATUS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(&[&["status"]]));
+    static SPEC_AND_METADATA: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(&[&["spec"], &["metadata"]]));
+    static SPEC_AND_LABELS: LazyLock<FieldSet> =
+        LazyLock::new(|| FieldSet::of_fields(&[&["spec"], &["metadata", "labels"]]));
+    static SPEC_AND_STATUS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(&[&["spec"], &["status"]]));
+    static SPEC_AND_CONDITIONS: LazyLock<FieldSet> =
+        LazyLock::new(|| FieldSet::of_fields(&[&["spec"], &["status", "conditions"]]));
+    static SPEC_AND_CERTIFICATE: LazyLock<FieldSet> =
+        LazyLock::new(|| FieldSet::of_fields(&[&["spec"], &["status", "certificate"]]));
+    if resource.is("certificates.k8s.io", "certificatesigningrequests") {
+        // What is asked for belongs to nobody: it cannot be changed.
+        return match subresource {
+            "status" => &SPEC_AND_CONDITIONS,
+            "approval" => &SPEC_AND_CERTIFICATE,
+            _ => &SPEC_AND_STATUS,
+        };
+    }
+    match subresource {
+        "status" if traits::status_keeps_metadata(resource) => &SPEC_AND_METADATA,
+        "status" if resource.is("apps", "deployments") => &SPEC_AND_LABELS,
+        "status" => &SPEC,
+        _ if resource.has_status() => &STATUS,
+        _ => &NOTHING,
+    }
+}
+
+fn refusal(error: ApplyError) -> Refusal {
+    let message = error.to_string();
+    match &error {
+        ApplyError::BadRequest(_) => Refusal::bad_request(message),
+        ApplyError::Untypable(_) => Refusal::bare(message),
+        ApplyError::Conflicts(_) => {
+            let mut refusal = Refusal::bare(message);
+            refusal.code = 409;
+            refusal.reason = "Conflict";
+            *refusal.details = json!({"causes": error.causes()});
+            refusal
+        }
+    }
+}
+
+/// The versions of a kind, as the catalog knows them. Most differ in their `apiVersion` only.
+struct KindVersions<'a> {
+    catalog: Arc<Catalog>,
+    resource: &'a ResourceType,
+    /// Who asks the conversion webhook of the kind.
+    converter: Option<Converter<'a>>,
+    /// Whether an answer of the webhook is not there yet, so that whatever comes out is void.
+    is_waiting: Cell<bool>,
+}
+
+impl KindVersions<'_> {
+    /// The kind in one of its versions.
+    fn find(&self, api_version: &str) -> Option<&Arc<ResourceType>> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let found = self.catalog.get(group, version, &self.resource.plural)?;
+        (found.storage == self.resource.storage).then_some(found)
+    }
+}
+
+impl Versions for KindVersions<'_> {
+    fn schema(&self, api_version: &str) -> Option<Schema> {
+        Some(self.find(api_version)?.schema().cloned().unwrap_or_else(Schema::of_anything))
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, Unconverted> {
+        if let Some(converter) = self.converter.filter(|_| self.resource.conversion().is_some()) {
+            // The same object is the same question, whoever asks it.
+            let key = format!("managed/{object}");
+            return match converter.unpruned(self.resource, &key, object, api_version) {
+                Some(converted) => converted.map_err(|refusal| Unconverted::Failed(refusal.message)),
+                None => {
+                    self.is_waiting.set(true);
+                    Err(Unconverted::Failed("the answer of the webhook is awaited".to_owned()))
+                }
+            };
+        }
+        let mut converted = object.clone();
+        let from = object["apiVersion"].as_str().and_then(|version| self.find(version));
+        if let (Some(from), Some(to)) = (from, self.find(api_version))
+            && from.custom().is_none()
+            && from.api_version() != api_version
+        {
+            convert::to_storage(from, &mut converted);
+            convert::from_storage(to, &mut converted);
+        }
+        converted["apiVersion"] = json!(api_version);
+        Ok(converted)
+    }
+
+    fn may_misfit(&self) -> bool {
+        // The system changes nothing that could fit one version only.
+        self.resource.custom().is_some_and(|custom| custom.conversion.is_none() || self.converter.is_some())
+    }
+}

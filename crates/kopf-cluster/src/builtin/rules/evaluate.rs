@@ -1,0 +1,312 @@
+//! The language of the rules, and how they are read.
+
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+
+use super::tests_of_values as values;
+use super::tests_of_values::is_empty;
+use crate::go::{FieldError, FieldErrorKind};
+
+pub type Rules = &'static [Rule];
+pub type Errors = Vec<FieldError>;
+
+/// One thing that must hold. Fields are named by paths with dots, from the place of the rule.
+#[derive(Clone, Copy)]
+pub enum Rule {
+    /// The field must be there, and not be empty.
+    Required(&'static str),
+    /// The same, with a reason.
+    Needs(&'static str, &'static str),
+    /// The field must pass, if it is there and not empty.
+    Is(&'static str, Test),
+    /// The field must pass, if it is there; an empty one counts.
+    Given(&'static str, Test),
+    /// The field must pass; one that is not there is empty.
+    Must(&'static str, Test),
+    /// Rules for the fields of an object, if it is there.
+    In(&'static str, Rules),
+    /// Rules for the fields of an object; one that is not there is empty.
+    Within(&'static str, Rules),
+    /// Rules for every item of a list.
+    Each(&'static str, Rules),
+    /// Among the items of the list no earlier one has the same value here.
+    Unique(&'static str),
+    /// Rules that count only under a condition.
+    If(Condition, Rules),
+    /// A complaint about a field, for use under a condition.
+    Forbid(&'static str, &'static str),
+    /// The same, quoting the value.
+    Refuse(&'static str, &'static str),
+    /// Nobody may change the field.
+    Immutable(&'static str),
+    /// Nobody may change the field, told as a prohibition.
+    Frozen(&'static str, &'static str),
+    /// What no rule can say.
+    Code(fn(&Spot<'_>, &mut Errors)),
+}
+
+/// When rules count.
+#[derive(Clone, Copy)]
+pub enum Condition {
+    /// The object is new.
+    New,
+    /// The object is changed.
+    Changing,
+    /// The field has this text.
+    Is(&'static str, &'static str),
+    /// The field has another text, or none.
+    IsNot(&'static str, &'static str),
+    /// The field is true.
+    True(&'static str),
+    /// The field is there.
+    Has(&'static str),
+    /// The field is not there, or empty.
+    Lacks(&'static str),
+}
+
+/// What one value must be.
+#[derive(Clone, Copy)]
+pub enum Test {
+    /// A text without problems, as this function tells them.
+    Text(fn(&str) -> Vec<String>),
+    /// One of the values.
+    OneOf(&'static [&'static str]),
+    /// A number of at least zero.
+    NonNegative,
+    /// A number above zero, with the words for it.
+    Positive(&'static str),
+    /// A number in a range.
+    Between(i64, i64),
+    /// A port by its number or its name.
+    PortOrName,
+    /// A number, or a percentage such as `25%`; not negative.
+    NumberOrPercent,
+    /// The same, of at most all of them.
+    NumberOrPart,
+    /// At most all of them, if it is a percentage.
+    AtMostAll,
+    /// The mode of a file.
+    Mode,
+    /// A text of at most so many bytes.
+    AtMostBytes(i64),
+}
+
+/// A place in an object.
+pub struct Spot<'a> {
+    pub value: &'a Value,
+    /// What was at this place before, if the object is changed.
+    pub old: Option<&'a Value>,
+    /// Whether the object is new.
+    pub is_new: bool,
+    pub path: String,
+    /// Where this place is.
+    pub parent: Option<&'a Spot<'a>>,
+    /// The list in which this place is an item, and its position.
+    siblings: Option<(&'a [Value], usize)>,
+}
+
+static EMPTY: LazyLock<Value> = LazyLock::new(|| json!({}));
+
+/// Reads rules over a whole object.
+pub fn run(rules: Rules, object: &Value, old: Option<&Value>) -> Errors {
+    let mut errors = Vec::new();
+    let root = Spot { value: object, old, is_new: old.is_none(), path: String::new(), parent: None, siblings: None };
+    root.check(rules, &mut errors);
+    errors
+}
+
+impl<'a> Spot<'a> {
+    pub fn check(&self, rules: Rules, errors: &mut Errors) {
+        for rule in rules {
+            self.check_one(rule, errors);
+        }
+    }
+
+    fn check_one(&self, rule: &Rule, errors: &mut Errors) {
+        match *rule {
+            Rule::Required(field) => self.require(field, "", errors),
+            Rule::Needs(field, detail) => self.require(field, detail, errors),
+            Rule::Is(field, test) => {
+                if let Some(value) = self.get(field).filter(|value| !is_empty(value)) {
+                    values::test(test, &self.at(field), value, errors);
+                }
+            }
+            Rule::Given(field, test) => {
+                if let Some(value) = self.get(field) {
+                    values::test(test, &self.at(field), value, errors);
+                }
+            }
+            Rule::Must(field, test) => {
+                let empty = if matches!(test, Test::Text(_) | Test::OneOf(_)) { json!("") } else { json!(0) };
+                values::test(test, &self.at(field), self.get(field).unwrap_or(&empty), errors);
+            }
+            Rule::In(field, rules) => {
+                if let Some(spot) = self.enter(field) {
+                    spot.check(rules, errors);
+                }
+            }
+            Rule::Within(field, rules) => self.within(field).check(rules, errors),
+            Rule::Each(field, rules) => self.items(field, |item| item.check(rules, errors)),
+            Rule::Unique(field) => self.unique(field, errors),
+            Rule::If(condition, rules) => {
+                if self.holds(condition) {
+                    self.check(rules, errors);
+                }
+            }
+            Rule::Forbid(field, detail) => errors.push(FieldError::forbidden(self.at(field), detail)),
+            Rule::Refuse(field, detail) => {
+                errors.push(FieldError::invalid(self.at(field), self.get(field).cloned().unwrap_or(json!("")), detail));
+            }
+            Rule::Immutable(field) => {
+                if self.changes(field) {
+                    let value = self.get(field).cloned().unwrap_or_default();
+                    errors.push(FieldError::invalid(self.at(field), value, "field is immutable"));
+                }
+            }
+            Rule::Frozen(field, detail) => {
+                if self.changes(field) {
+                    errors.push(FieldError::forbidden(self.at(field), detail));
+                }
+            }
+            Rule::Code(code) => code(self, errors),
+        }
+    }
+
+    fn require(&self, field: &str, detail: &str, errors: &mut Errors) {
+        if self.get(field).is_none_or(is_empty) {
+            errors.push(FieldError::required(self.at(field), detail));
+        }
+    }
+
+    fn unique(&self, field: &str, errors: &mut Errors) {
+        let Some((siblings, position)) = self.siblings else { return };
+        let Some(value) = self.get(field).filter(|value| !is_empty(value)) else { return };
+        if siblings.iter().take(position).any(|earlier| below(earlier, field) == Some(value)) {
+            errors.push(FieldError::duplicate(self.at(field), value.clone()));
+        }
+    }
+
+    pub fn holds(&self, condition: Condition) -> bool {
+        match condition {
+            Condition::New => self.is_new,
+            Condition::Changing => !self.is_new,
+            Condition::Is(field, text) => self.text(field) == text,
+            Condition::IsNot(field, text) => self.text(field) != text,
+            Condition::True(field) => self.get(field) == Some(&Value::Bool(true)),
+            Condition::Has(field) => self.get(field).is_some(),
+            Condition::Lacks(field) => self.get(field).is_none_or(is_empty),
+        }
+    }
+
+    /// Whether the field is another one than before.
+    pub fn changes(&self, field: &str) -> bool {
+        let meaning = |value: Option<&'a Value>| value.filter(|value| !is_empty(value));
+        !self.is_new && meaning(self.old.and_then(|old| below(old, field))) != meaning(self.get(field))
+    }
+
+    /// A field, if it is there and not null.
+    pub fn get(&self, field: &str) -> Option<&'a Value> {
+        below(self.value, field).filter(|value| !value.is_null())
+    }
+
+    /// The text of a field; empty if there is none.
+    pub fn text(&self, field: &str) -> &'a str {
+        self.get(field).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    pub fn number(&self, field: &str) -> Option<i64> {
+        self.get(field).and_then(Value::as_i64)
+    }
+
+    /// The items of a list; none if there is no list.
+    pub fn list(&self, field: &str) -> &'a [Value] {
+        self.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The path of a field.
+    pub fn at(&self, field: &str) -> String {
+        match (self.path.is_empty(), field.is_empty()) {
+            (_, true) => self.path.clone(),
+            (true, false) => field.to_owned(),
+            (false, false) => format!("{}.{field}", self.path),
+        }
+    }
+
+    /// The place of a field, if it is there.
+    pub fn enter<'s>(&'s self, field: &str) -> Option<Spot<'s>> {
+        let value = self.get(field)?;
+        let old = self.old.and_then(|old| below(old, field));
+        Some(self.child(value, old, self.at(field), None))
+    }
+
+    /// The place of a field; an empty object if it is not there.
+    pub fn within<'s>(&'s self, field: &str) -> Spot<'s> {
+        let old = self.old.and_then(|old| below(old, field));
+        self.child(self.get(field).unwrap_or(&EMPTY), old, self.at(field), None)
+    }
+
+    /// A value that is told as if it were here.
+    pub fn told_here<'s>(&'s self, value: &'s Value) -> Spot<'s> {
+        self.child(value, None, self.path.clone(), None)
+    }
+
+    /// The path of the list in which this place is an item.
+    pub fn list_path(&self) -> String {
+        self.path.rsplit_once('[').map(|(list, _)| list.to_owned()).unwrap_or_default()
+    }
+
+    /// Visits every item of a list.
+    pub fn items(&self, field: &str, mut visit: impl FnMut(&Spot<'_>)) {
+        let list = self.list(field);
+        let old = self.old.and_then(|old| below(old, field));
+        for (position, item) in list.iter().enumerate() {
+            let path = format!("{}[{position}]", self.at(field));
+            let old = old.and_then(|old| old.get(position));
+            visit(&self.child(item, old, path, Some((list, position))));
+        }
+    }
+
+    fn child<'s>(
+        &'s self,
+        value: &'s Value,
+        old: Option<&'s Value>,
+        path: String,
+        siblings: Option<(&'s [Value], usize)>,
+    ) -> Spot<'s> {
+        Spot { value, old, is_new: self.is_new, path, parent: Some(self), siblings }
+    }
+
+    /// The items of the list before this one.
+    pub fn earlier(&self) -> &'a [Value] {
+        self.siblings.map(|(list, position)| &list[..position]).unwrap_or_default()
+    }
+
+    /// The nearest place around this one that has the field.
+    pub fn around(&self, field: &str) -> Option<&'a Value> {
+        let mut spot = Some(self);
+        while let Some(current) = spot {
+            if let Some(value) = below(current.value, field) {
+                return Some(value);
+            }
+            spot = current.parent;
+        }
+        None
+    }
+
+    pub fn invalid(&self, field: &str, detail: impl Into<String>) -> FieldError {
+        FieldError::invalid(self.at(field), self.get(field).cloned().unwrap_or(json!("")), detail)
+    }
+
+    pub fn not_found(&self, field: &str, value: Value, detail: &str) -> FieldError {
+        FieldError::new(FieldErrorKind::NotFound, self.at(field), value, detail)
+    }
+}
+
+/// A field by its path with dots; the empty path is the value itself.
+pub fn below<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+    match path {
+        "" => Some(value),
+        path => path.split('.').try_fold(value, |value, name| value.get(name)),
+    }
+}

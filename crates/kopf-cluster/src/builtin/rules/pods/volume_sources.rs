@@ -1,0 +1,61 @@
+//! Sources of volumes that pods and persistent volumes have in common; most of them are of the past.
+
+use serde_json::json;
+
+use crate::builtin::rules::evaluate::Errors;
+use crate::builtin::rules::{Rule, Rules, Spot, Test, tests_of_values as values};
+use crate::go::FieldError;
+use Rule::{Code, Given, Is, Required};
+use Test::{Between, OneOf, Text};
+
+pub const HOST_PATH: Rules = &[
+    Required("path"),
+    Is("path", Text(values::no_way_up)),
+    Is(
+        "type",
+        OneOf(&["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"]),
+    ),
+];
+pub const GIT: Rules = &[Required("repository"), Is("directory", Text(values::relative_path))];
+pub const GCE: Rules = &[Required("pdName"), Given("partition", Between(0, 255))];
+pub const AWS: Rules = &[Required("volumeID"), Given("partition", Between(0, 255))];
+pub const ISCSI: Rules = &[Required("targetPortal"), Required("iqn"), Given("lun", Between(0, 255))];
+pub const GLUSTER: Rules = &[Required("endpoints"), Required("path")];
+pub const FLOCKER: Rules = &[];
+pub const RBD: Rules = &[Required("monitors"), Required("image")];
+pub const CINDER: Rules = &[Required("volumeID")];
+pub const CEPH: Rules = &[Required("monitors")];
+pub const QUOBYTE: Rules = &[Required("registry"), Required("volume")];
+pub const FIBRE_CHANNEL: Rules = &[Code(fibre_channel)];
+pub const FLEX: Rules = &[Required("driver")];
+pub const AZURE_FILE: Rules = &[Required("secretName"), Required("shareName")];
+pub const VSPHERE: Rules = &[Required("volumePath")];
+pub const PHOTON: Rules = &[Required("pdID")];
+pub const PORTWORX: Rules = &[Required("volumeID")];
+pub const AZURE_DISK: Rules = &[Required("diskName"), Required("diskURI"), Code(azure_uri)];
+pub const STORAGE_OS: Rules = &[Required("volumeName")];
+pub const SCALE_IO: Rules = &[Required("gateway"), Required("system"), Required("volumeName")];
+
+fn fibre_channel(channel: &Spot<'_>, errors: &mut Errors) {
+    let (names, ids) = (channel.list("targetWWNs"), channel.list("wwids"));
+    if names.is_empty() && ids.is_empty() {
+        let detail = "must specify either targetWWNs or wwids, but not both";
+        errors.push(FieldError::required(channel.at("targetWWNs"), detail));
+    }
+}
+
+fn azure_uri(disk: &Spot<'_>, errors: &mut Errors) {
+    let (uri, kind) = (disk.text("diskURI"), disk.text("kind"));
+    let (managed, prefix, form) = match kind {
+        "Managed" => (
+            true,
+            "/",
+            "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}",
+        ),
+        _ => (false, "https://", "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"),
+    };
+    let fits = if managed { uri.starts_with("/subscriptions") } else { uri.starts_with(prefix) };
+    if !uri.is_empty() && !fits {
+        errors.push(FieldError::not_supported(disk.at("diskURI"), json!(uri), &[form.to_owned()]));
+    }
+}

@@ -1,0 +1,95 @@
+//! The webhooks of a cluster, read out of their configurations once and kept until these change.
+//!
+//! `state.rs` keeps the current [`Webhooks`], as it keeps the catalog for CRDs.
+
+mod target;
+mod matching;
+mod conditions;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::ResourceType;
+use crate::values::selector::LabelSelector;
+use conditions::Condition;
+use matching::Rule;
+
+pub use conditions::{Seen, all_hold};
+pub use matching::Subject;
+pub use target::{Address, ConversionWebhook, Target};
+
+/// All webhooks, in the order in which they are asked.
+#[derive(Debug, Default)]
+pub struct Webhooks {
+    pub mutating: Vec<Webhook>,
+    pub validating: Vec<Webhook>,
+}
+
+/// One webhook of a configuration.
+#[derive(Debug)]
+pub struct Webhook {
+    /// Unique among all webhooks: the configuration and the place in it.
+    pub id: String,
+    pub name: String,
+    pub target: Arc<Target>,
+    pub rules: Vec<Rule>,
+    pub ignores_failures: bool,
+    /// Whether it is also meant for other versions of the same resources.
+    pub matches_equivalent: bool,
+    pub namespace_selector: LabelSelector,
+    pub object_selector: LabelSelector,
+    pub conditions: Vec<Condition>,
+    pub may_run_dry: bool,
+    pub timeout: Duration,
+    /// The version of reviews that it reads.
+    pub review_version: String,
+    pub reinvoked_if_needed: bool,
+}
+
+impl Webhooks {
+    /// Whether a change of the resource changes the webhooks.
+    pub fn are_configured_by(resource: &ResourceType) -> bool {
+        resource.is("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
+            || resource.is("admissionregistration.k8s.io", "validatingwebhookconfigurations")
+    }
+
+    /// From the configurations, each kind in the order of the names.
+    pub fn parse(mutating: &[Value], validating: &[Value]) -> Self {
+        let read = |configurations: &[Value]| configurations.iter().flat_map(webhooks_of).collect();
+        Self { mutating: read(mutating), validating: read(validating) }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.mutating.is_empty() && self.validating.is_empty()
+    }
+}
+
+fn webhooks_of(configuration: &Value) -> Vec<Webhook> {
+    let owner = configuration["metadata"]["name"].as_str().unwrap_or_default();
+    let webhooks = configuration["webhooks"].as_array().into_iter().flatten().enumerate();
+    webhooks.map(|(position, webhook)| read(format!("{owner}/{position}"), webhook)).collect()
+}
+
+fn read(id: String, webhook: &Value) -> Webhook {
+    let text = |field: &str| webhook[field].as_str().unwrap_or_default();
+    let list = |field: &str| webhook[field].as_array().map(Vec::as_slice).unwrap_or_default();
+    let versions = list("admissionReviewVersions").iter().filter_map(Value::as_str);
+    let known = |version: &&str| matches!(*version, "v1" | "v1beta1");
+    Webhook {
+        id,
+        name: text("name").to_owned(),
+        target: Arc::new(Target::parse(&webhook["clientConfig"])),
+        rules: list("rules").iter().map(Rule::parse).collect(),
+        ignores_failures: text("failurePolicy") == "Ignore",
+        matches_equivalent: text("matchPolicy") != "Exact",
+        namespace_selector: LabelSelector::of_value(&webhook["namespaceSelector"]),
+        object_selector: LabelSelector::of_value(&webhook["objectSelector"]),
+        conditions: list("matchConditions").iter().map(Condition::parse).collect(),
+        may_run_dry: matches!(text("sideEffects"), "None" | "NoneOnDryRun"),
+        timeout: Duration::from_secs(webhook["timeoutSeconds"].as_u64().unwrap_or(10).clamp(1, 30)),
+        review_version: versions.clone().find(known).unwrap_or("v1").to_owned(),
+        reinvoked_if_needed: text("reinvocationPolicy") == "IfNeeded",
+    }
+}

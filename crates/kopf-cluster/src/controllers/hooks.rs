@@ -1,0 +1,122 @@
+//! What the controllers of a real cluster do right after a write.
+//!
+//! The verbs call these hooks through the [`AfterWrite`] of the state.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{gc, namespaces};
+use crate::admit::ownership::{self, Writer};
+use crate::builtin::crd;
+use crate::builtin::kinds::{PV_PROTECTION, PVC_PROTECTION, VAC_PROTECTION};
+use crate::catalog::{CRDS, ResourceType};
+use crate::publish::render::decode;
+use crate::state::{AfterWrite, State};
+use crate::store::{Event, Place, Stored};
+use crate::verbs::write_if_unchanged;
+
+/// The controllers of a cluster.
+#[derive(Debug)]
+pub struct Controllers;
+
+impl AfterWrite for Controllers {
+    fn created(&self, state: &Arc<State>, resource: &Arc<ResourceType>, stored: &Stored) {
+        created(state, resource, stored);
+    }
+
+    fn updated(&self, state: &Arc<State>, resource: &Arc<ResourceType>, event: &Event) {
+        updated(state, resource, event);
+    }
+
+    fn marked(&self, state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
+        marked(state, resource, object);
+    }
+
+    fn removed(&self, state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
+        removed(state, resource, object);
+    }
+}
+
+/// What the controllers of a real cluster do after an object was created.
+pub fn created(state: &Arc<State>, resource: &Arc<ResourceType>, stored: &Stored) {
+    if resource.is("", "namespaces") {
+        namespaces::furnish(state, &stored.place.name);
+    }
+    if resource.is(CRDS.0, CRDS.1) || stored.deleting || stored.owners().next().is_some() {
+        look_after(state, resource, &decode(resource, stored));
+    }
+}
+
+/// What they do after an object was changed: nothing about most objects. Those that keep their owners were looked
+/// after when they got them, and are again when these go.
+fn updated(state: &Arc<State>, resource: &Arc<ResourceType>, event: &Event) {
+    let stored = &event.object;
+    let has_same_owners = event.previous.as_ref().is_some_and(|previous| previous.owners().eq(stored.owners()));
+    if resource.is(CRDS.0, CRDS.1) || stored.deleting || !has_same_owners {
+        look_after(state, resource, &decode(resource, stored));
+    }
+}
+
+fn look_after(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
+    if resource.is(CRDS.0, CRDS.1) {
+        settle_crd(state, resource, object["metadata"]["name"].as_str().unwrap_or_default());
+        settle_waiting_crds(state, resource);
+    }
+    gc::after_update(state, resource, object);
+}
+
+/// Accepts the names of a CRD, if they are free.
+fn settle_crd(state: &Arc<State>, crds: &Arc<ResourceType>, name: &str) {
+    let now = state.now();
+    let writer = Writer::system("kube-apiserver", "status");
+    // It may be gone already; then there is nothing to settle.
+    let _ = write_if_unchanged(state, crds, &Place::new("", name), false, |crd| {
+        let others: Vec<Value> =
+            state.store().list(&crds.storage, None, None).iter().map(|stored| stored.decode()).collect();
+        let Some(mut settled) = crd::settle(crd, &others, now) else { return Ok(crd.clone()) };
+        ownership::record(state, crds, &writer, Some(crd), &mut settled)?;
+        Ok(settled)
+    });
+}
+
+/// Names that were given up are for those who wait for them.
+fn settle_waiting_crds(state: &Arc<State>, crds: &Arc<ResourceType>) {
+    let stored = state.store().list(&crds.storage, None, None);
+    for waiting in stored.iter().filter(|stored| crd::waits_for_names(&stored.decode())) {
+        settle_crd(state, crds, &waiting.place.name);
+    }
+}
+
+/// What they do after an object was marked as deleted.
+pub fn marked(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    if resource.is("", "namespaces") {
+        namespaces::empty(state, name);
+    } else if resource.is(CRDS.0, CRDS.1) {
+        look_after(state, resource, object);
+        gc::empty_crd(state, object);
+    } else {
+        // Nobody uses claims, volumes and their classes here, so nothing has to wait for them; but it
+        // is a controller of workloads that says so.
+        let protection = [PVC_PROTECTION, PV_PROTECTION, VAC_PROTECTION];
+        for finalizer in protection.iter().filter(|_| state.options.workloads.is_some()) {
+            gc::drop_finalizer(state, resource, object, finalizer);
+        }
+        gc::after_update(state, resource, object);
+    }
+}
+
+/// What they do after an object is gone.
+fn removed(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
+    gc::after_remove(state, object);
+    if let Some(namespace) = object["metadata"]["namespace"].as_str() {
+        namespaces::finish_if_empty(state, namespace);
+    }
+    if resource.custom().is_some() {
+        gc::finish_crd_if_empty(state, resource);
+    }
+    if resource.is(CRDS.0, CRDS.1) {
+        settle_waiting_crds(state, resource);
+    }
+}

@@ -1,0 +1,247 @@
+//! Carries out what controllers have planned, by the same verbs that requests use.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::objects::{controller_of, name, namespace, uid};
+use super::plan::{
+    Action, Api, CONTROLLERS, DAEMON_SETS, EVENTS, JOBS, Note, PODS, Plan, REPLICA_SETS, REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+};
+use crate::admit::ownership::Writer;
+use crate::admit::{self, Part};
+use crate::catalog::ResourceType;
+use crate::request::status::Refusal;
+use crate::state::State;
+use crate::store::Place;
+use crate::support::clock::timestamp;
+use crate::verbs::{DeleteOptions, create_object, delete_object, write_if_unchanged};
+
+/// How many events of one object have room in one moment.
+const NAME_TRIES: i128 = 64;
+
+/// Carries a whole plan out, up to the first refusal.
+///
+/// A note after a creation can name what was created as `{name}`.
+pub fn carry_out_all(state: &Arc<State>, notes: &mut Budget, plan: Plan) -> Result<(), Refusal> {
+    let mut created = String::new();
+    for action in plan.actions {
+        match action {
+            Action::Note(mut about) => {
+                about.message = about.message.replace("{name}", &created);
+                if notes.allows(&about, state.now()) {
+                    note(state, &about);
+                }
+            }
+            other => {
+                let refused = failed_creation(&other);
+                match carry_out(state, other) {
+                    Ok(Some(object)) => created = name(&object).to_owned(),
+                    Ok(None) => {}
+                    Err(refusal) => {
+                        if let Some(mut about) = refused.filter(|about| notes.allows(about, state.now())) {
+                            about.message = format!("Error creating: {}", refusal.message);
+                            note(state, &about);
+                        }
+                        return Err(refusal);
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is told to the owner of a pod that cannot be created.
+fn failed_creation(action: &Action) -> Option<Note> {
+    let Action::Create { api: PODS, object, .. } = action else { return None };
+    let owner = controller_of(object)?;
+    let (api, component) = match owner["kind"].as_str()? {
+        "ReplicaSet" => (REPLICA_SETS, "replicaset-controller"),
+        "ReplicationController" => (REPLICATION_CONTROLLERS, "replication-controller"),
+        "StatefulSet" => (STATEFUL_SETS, "statefulset-controller"),
+        "DaemonSet" => (DAEMON_SETS, "daemonset-controller"),
+        _ => (JOBS, "job-controller"),
+    };
+    let about = json!({"metadata": {"namespace": namespace(object), "name": owner["name"], "uid": owner["uid"]}});
+    Some(Note { api, about, component, warning: true, reason: "FailedCreate", message: String::new() })
+}
+
+/// Carries one action out; gives back what was created by it.
+pub fn carry_out(state: &Arc<State>, action: Action) -> Result<Option<Value>, Refusal> {
+    match action {
+        Action::Create { api, object, manager } => {
+            let resource = resource(state, api)?;
+            let namespace = Some(namespace(&object).to_owned()).filter(|namespace| !namespace.is_empty());
+            let writer = Writer::system(manager, "");
+            create_object(state, &resource, namespace.as_deref(), object, false, Some(&writer)).map(Some)
+        }
+        Action::Update { api, object, manager } => {
+            write(state, api, Part::Main, &object, &Writer::system(manager, "")).map(|()| None)
+        }
+        Action::UpdateStatus { api, object, manager } => {
+            write(state, api, Part::Status, &object, &Writer::system(manager, "status")).map(|()| None)
+        }
+        Action::Bind { pod, node } => bind(state, &pod, &node).map(|()| None),
+        Action::Delete { api, object, grace_period_seconds } => {
+            let options = DeleteOptions {
+                grace_period_seconds,
+                uid: Some(uid(&object).to_owned()),
+                propagation: Some(crate::verbs::Propagation::Background),
+                ..DeleteOptions::default()
+            };
+            match delete_object(state, &resource(state, api)?, &place(&object), &options) {
+                // Somebody else was faster.
+                Err(refusal) if refusal.reason == "NotFound" => Ok(None),
+                Err(refusal) => Err(refusal),
+                Ok(_) => Ok(None),
+            }
+        }
+        Action::Note(about) => {
+            note(state, &about);
+            Ok(None)
+        }
+    }
+}
+
+/// Writes the next state of an object, if it is still as it was read.
+fn write(state: &Arc<State>, api: Api, part: Part, object: &Value, writer: &Writer) -> Result<(), Refusal> {
+    let resource = resource(state, api)?;
+    write_if_unchanged(state, &resource, &place(object), false, |old| {
+        admit::new_state(state, &resource, part, old, object.clone(), Some(writer), None)
+    })?;
+    Ok(())
+}
+
+/// Assigns a pod to a node. As with the binding of a request, nobody owns what it sets.
+fn bind(state: &Arc<State>, pod: &Value, node: &str) -> Result<(), Refusal> {
+    let resource = resource(state, PODS)?;
+    let now = timestamp(state.now());
+    write_if_unchanged(state, &resource, &place(pod), false, |old| {
+        if old["metadata"]["uid"] != pod["metadata"]["uid"] || old["spec"].get("nodeName").is_some() {
+            return Ok(old.clone());
+        }
+        let mut bound = old.clone();
+        bound["spec"]["nodeName"] = json!(node);
+        let scheduled =
+            json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
+        let mut conditions = bound["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.retain(|known| known["type"] != "PodScheduled");
+        conditions.push(scheduled);
+        bound["status"]["conditions"] = Value::Array(conditions);
+        Ok(bound)
+    })?;
+    Ok(())
+}
+
+/// Records an event. That it cannot be recorded must not stop anything.
+fn note(state: &Arc<State>, about: &Note) {
+    let object = &about.about;
+    let now = state.now();
+    let namespace = Some(namespace(object)).filter(|namespace| !namespace.is_empty()).unwrap_or("default");
+    let mut involved = json!({
+        "apiVersion": about.api.api_version(), "kind": about.api.kind, "name": name(object), "uid": uid(object),
+    });
+    for field in ["namespace", "resourceVersion"] {
+        if let Some(value) = object["metadata"].get(field) {
+            involved[field] = value.clone();
+        }
+    }
+    let kind = if about.warning { "Warning" } else { "Normal" };
+    let mut event = json!({
+        "metadata": {"namespace": namespace},
+        "involvedObject": involved, "reason": about.reason, "message": about.message, "type": kind,
+        "reportingComponent": about.component, "reportingInstance": "",
+    });
+    // The scheduler records in the newer way.
+    match about.component {
+        "default-scheduler" => {
+            event["action"] = json!(if about.warning { "Scheduling" } else { "Binding" });
+            event["eventTime"] = json!(format!("{now:.6}"));
+            event["reportingInstance"] = json!("default-scheduler-kopf");
+            event["source"] = json!({});
+            event["firstTimestamp"] = Value::Null;
+            event["lastTimestamp"] = Value::Null;
+        }
+        component => {
+            event["source"] = json!({"component": component});
+            event["firstTimestamp"] = json!(timestamp(now));
+            event["lastTimestamp"] = json!(timestamp(now));
+            event["count"] = json!(1);
+            event["eventTime"] = Value::Null;
+        }
+    }
+    // Names tell the time; several events of one moment get the next ones.
+    for offset in 0..NAME_TRIES {
+        let mut object = event.clone();
+        object["metadata"]["name"] = json!(format!("{}.{:x}", name(&about.about), now.as_nanosecond() + offset));
+        match carry_out(state, Action::Create { api: EVENTS, object, manager: CONTROLLERS }) {
+            Err(refusal) if refusal.reason == "AlreadyExists" => {}
+            _ => return,
+        }
+    }
+}
+
+/// How much is told about an object: at first a lot, then only now and then. Real clusters do so, too.
+#[derive(Debug, Default)]
+pub struct Budget {
+    /// What is left for each object, and when that was counted.
+    left: HashMap<String, (f64, Timestamp)>,
+}
+
+impl Budget {
+    const BURST: f64 = 25.0;
+    const REFILL_SECONDS: f64 = 300.0;
+    /// When more objects than this have been told about, everything starts anew.
+    const OBJECTS: usize = 4096;
+
+    fn allows(&mut self, note: &Note, now: Timestamp) -> bool {
+        if self.left.len() >= Self::OBJECTS {
+            self.left.clear();
+        }
+        let key = format!("{} {}", note.component, uid(&note.about));
+        let (left, counted) = self.left.get(&key).copied().unwrap_or((Self::BURST, now));
+        let refilled = now.duration_since(counted).as_secs_f64().max(0.0) / Self::REFILL_SECONDS;
+        let left = (left + refilled).min(Self::BURST);
+        let allowed = left >= 1.0;
+        self.left.insert(key, (if allowed { left - 1.0 } else { left }, now));
+        allowed
+    }
+}
+
+fn resource(state: &State, api: Api) -> Result<Arc<ResourceType>, Refusal> {
+    state.built_in(api.group, api.version, api.plural).ok_or_else(Refusal::no_such_resource)
+}
+
+fn place(object: &Value) -> Place {
+    Place::new(namespace(object), name(object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::workloads::objects::seconds;
+
+    #[test]
+    fn not_everything_is_told() {
+        let mut budget = Budget::default();
+        let note = Note {
+            api: PODS,
+            about: json!({"metadata": {"uid": "u"}}),
+            component: "kubelet",
+            warning: false,
+            reason: "Started",
+            message: String::new(),
+        };
+        let start = Timestamp::UNIX_EPOCH;
+        let told = (0..100).filter(|_| budget.allows(&note, start)).count();
+        assert_eq!(told, 25);
+        assert!(!budget.allows(&note, seconds(start, 299)));
+        assert!(budget.allows(&note, seconds(start, 600)));
+        let other = Note { about: json!({"metadata": {"uid": "other"}}), ..note };
+        assert!(budget.allows(&other, start));
+    }
+}

@@ -1,0 +1,520 @@
+//! Deployments: one replica set for each template there has been, and the way from one to the next.
+//!
+//! The driver calls it with all replica sets that the deployment controls. Everything is decided
+//! on copies in memory; what differs in the end is written.
+
+pub mod rollout;
+
+use std::cmp::Reverse;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::objects::{
+    annotation, condition, controller_reference, created, is_deleted, name, namespace, number, remove_field, seconds,
+    set_annotation, set_condition, set_count, template_hash, text, time,
+};
+use super::plan::{Action, CONTROLLERS, DEPLOYMENTS, Plan, REPLICA_SETS};
+use crate::support::clock::timestamp;
+use rollout::{Limits, Size, is_rolling, size_of};
+
+const COMPONENT: &str = "deployment-controller";
+const REVISION: &str = "deployment.kubernetes.io/revision";
+const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
+const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
+const MAXIMUM: &str = "deployment.kubernetes.io/max-replicas";
+/// Annotations of the deployment that its replica sets do not take over.
+const OWN_ANNOTATIONS: [&str; 6] = [
+    "kubectl.kubernetes.io/last-applied-configuration",
+    REVISION,
+    REVISION_HISTORY,
+    DESIRED,
+    MAXIMUM,
+    "deprecated.deployment.rollback.to",
+];
+const HASH_LABEL: &str = "pod-template-hash";
+/// What a deadline is if there is none.
+const NO_DEADLINE: i64 = i32::MAX as i64;
+
+pub struct Surroundings {
+    /// The replica sets that the deployment controls.
+    pub sets: Vec<Value>,
+    /// The name of a replica set that it does not control, though it would be the new one's.
+    pub taken_name: Option<String>,
+    /// Whether a pod of an old replica set still runs, be it on its way out.
+    pub old_pods_run: bool,
+}
+
+pub fn reconcile(now: Timestamp, deployment: &Value, surroundings: Surroundings) -> Plan {
+    let mut rollout = Rollout::new(now, deployment, surroundings);
+    if is_deleted(deployment) {
+        rollout.sync_status();
+    } else if rollout.is_paused() || rollout.was_scaled() {
+        rollout.note_pause();
+        rollout.scale_only();
+        rollout.sync_status();
+    } else {
+        rollout.note_pause();
+        rollout.roll();
+        rollout.sync_progress();
+    }
+    rollout.into_plan(deployment)
+}
+
+/// The name of the replica set of the current template.
+pub fn new_set_name(deployment: &Value) -> String {
+    let collisions = deployment["status"]["collisionCount"].as_i64();
+    format!("{}-{}", name(deployment), template_hash(&deployment["spec"]["template"], collisions))
+}
+
+/// Whether a replica set was made of the current template.
+pub fn is_current(deployment: &Value, set: &Value) -> bool {
+    let mut template = set["spec"]["template"].clone();
+    if let Some(labels) = template.pointer_mut("/metadata/labels") {
+        remove_field(labels, HASH_LABEL);
+    }
+    template == deployment["spec"]["template"]
+}
+
+struct Rollout {
+    now: Timestamp,
+    deployment: Value,
+    /// The old replica sets, the oldest first.
+    old: Vec<Value>,
+    /// The replica set of the current template, once there is one.
+    new: Option<Value>,
+    /// The name that the new replica set cannot have.
+    taken_name: Option<String>,
+    old_pods_run: bool,
+    limits: Limits,
+    plan: Plan,
+    /// All replica sets as they were read.
+    before: Vec<Value>,
+}
+
+impl Rollout {
+    fn new(now: Timestamp, deployment: &Value, surroundings: Surroundings) -> Self {
+        let mut sets = surroundings.sets;
+        sets.sort_by(|one, other| (created(one), name(one)).cmp(&(created(other), name(other))));
+        let before = sets.clone();
+        let new = sets.iter().position(|set| is_current(deployment, set)).map(|index| sets.remove(index));
+        Self {
+            now,
+            deployment: deployment.clone(),
+            old: sets,
+            new,
+            taken_name: surroundings.taken_name,
+            old_pods_run: surroundings.old_pods_run,
+            limits: Limits::of(deployment),
+            plan: Plan::default(),
+            before,
+        }
+    }
+
+    fn is_paused(&self) -> bool {
+        self.deployment["spec"]["paused"] == true
+    }
+
+    /// Whether somebody has changed the number of replicas since the replica sets were sized.
+    fn was_scaled(&self) -> bool {
+        let active = self.all().filter(|set| number(set, "/spec/replicas") > 0);
+        active.into_iter().any(|set| {
+            let desired = annotation(set, DESIRED).and_then(|text| text.parse::<i64>().ok());
+            desired.is_some_and(|desired| desired != self.limits.wanted)
+        })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Value> {
+        self.old.iter().chain(&self.new)
+    }
+
+    fn sum(&self, pointer: &str) -> i64 {
+        self.all().map(|set| number(set, pointer)).sum()
+    }
+
+    /// Pausing and resuming show in the conditions.
+    fn note_pause(&mut self) {
+        if self.deadline().is_none() {
+            return;
+        }
+        let reason = condition(&self.deployment, "Progressing").map(|known| text(known, "/reason").to_owned());
+        // A deadline that was missed tells more.
+        if reason.as_deref() == Some("ProgressDeadlineExceeded") {
+            return;
+        }
+        let was_paused = reason.as_deref() == Some("DeploymentPaused");
+        match (self.is_paused(), was_paused) {
+            (true, false) => self.set_progress("Unknown", "DeploymentPaused", "Deployment is paused".to_owned()),
+            (false, true) => self.set_progress("Unknown", "DeploymentResumed", "Deployment is resumed".to_owned()),
+            _ => {}
+        }
+    }
+
+    /// One step from the old template to the current one.
+    fn roll(&mut self) {
+        if is_rolling(&self.deployment) {
+            self.find_or_make_new();
+            if self.grow_new() || self.shrink_old() {
+                return;
+            }
+        } else {
+            self.sync_revision();
+            let sizes = vec![0; self.old.len()];
+            if self.resize_old(&sizes) || self.old_pods_run {
+                return;
+            }
+            self.find_or_make_new();
+            if self.grow_new() {
+                return;
+            }
+        }
+        if self.is_complete(&self.counted_status()) {
+            self.forget_old();
+        }
+    }
+
+    /// No new templates are rolled out, but the number of pods is kept up with.
+    fn scale_only(&mut self) {
+        self.sync_revision();
+        let active: Vec<usize> = self.positions_of_active();
+        let only = match (active.as_slice(), &self.new) {
+            ([], Some(_)) => Some(self.old.len()),
+            ([], None) => self.old.len().checked_sub(1),
+            ([only], _) => Some(*only),
+            _ => None,
+        };
+        if let Some(index) = only {
+            self.resize_at(index, self.limits.wanted);
+        } else if self.is_saturated() {
+            let sizes = vec![0; self.old.len()];
+            self.resize_old(&sizes);
+        } else if is_rolling(&self.deployment) {
+            self.scale_proportionally(active);
+        }
+        if self.is_paused() {
+            self.forget_old();
+        }
+    }
+
+    /// Replica sets with pods; the new one comes after the old ones.
+    fn positions_of_active(&self) -> Vec<usize> {
+        self.all().enumerate().filter(|(_, set)| number(set, "/spec/replicas") > 0).map(|(index, _)| index).collect()
+    }
+
+    fn is_saturated(&self) -> bool {
+        let wanted = self.limits.wanted;
+        self.new.as_ref().is_some_and(|new| {
+            let size = size_of(new);
+            let desired = annotation(new, DESIRED).and_then(|text| text.parse::<i64>().ok());
+            desired == Some(wanted) && size.replicas == wanted && size.available == wanted
+        })
+    }
+
+    fn scale_proportionally(&mut self, mut active: Vec<usize>) {
+        let sets: Vec<Value> = self.all().cloned().collect();
+        let total: i64 = active.iter().map(|index| number(&sets[*index], "/spec/replicas")).sum();
+        let grows = self.limits.wanted + self.limits.max_surge > total;
+        // Bigger sets come first; among equals the newer ones if there is more to have, or else the older ones.
+        active.sort_by_key(|index| {
+            let (replicas, age) = (number(&sets[*index], "/spec/replicas"), created(&sets[*index]));
+            let age = age.as_second();
+            (Reverse(replicas), if grows { -age } else { age })
+        });
+        let most = |set: &Value| annotation(set, MAXIMUM).and_then(|text| text.parse::<i64>().ok());
+        let known = number(&self.deployment, "/status/replicas");
+        let sizes: Vec<(i64, i64)> = active
+            .iter()
+            .map(|index| (number(&sets[*index], "/spec/replicas"), most(&sets[*index]).unwrap_or(known)))
+            .collect();
+        for (index, size) in active.into_iter().zip(self.limits.proportional(&sizes)) {
+            self.resize_at(index, size);
+        }
+    }
+
+    /// Brings the new replica set up to date, and makes it if there is none.
+    fn find_or_make_new(&mut self) {
+        self.sync_revision();
+        if self.new.is_some() {
+            return;
+        }
+        let set_name = new_set_name(&self.deployment);
+        if self.taken_name.as_deref() == Some(&set_name) {
+            let collisions = number(&self.deployment, "/status/collisionCount");
+            self.deployment["status"]["collisionCount"] = json!(collisions + 1);
+            return;
+        }
+        let hash = set_name.rsplit('-').next().unwrap_or_default().to_owned();
+        let mut template = self.deployment["spec"]["template"].clone();
+        template["metadata"]["labels"][HASH_LABEL] = json!(hash);
+        let mut selector = self.deployment["spec"]["selector"].clone();
+        if !selector["matchLabels"].is_object() {
+            selector["matchLabels"] = json!({});
+        }
+        selector["matchLabels"][HASH_LABEL] = json!(hash);
+        let total = self.sum("/spec/replicas");
+        let replicas = self.limits.new_size(is_rolling(&self.deployment), 0, total);
+        let mut set = json!({
+            "metadata": {
+                "name": set_name, "namespace": namespace(&self.deployment),
+                "labels": template["metadata"]["labels"],
+                "ownerReferences": [controller_reference(DEPLOYMENTS, &self.deployment)],
+            },
+            "spec": {"replicas": replicas, "selector": selector, "template": template},
+        });
+        let min_ready_seconds = number(&self.deployment, "/spec/minReadySeconds");
+        set_count(&mut set["spec"], "minReadySeconds", min_ready_seconds);
+        self.put_annotations(&mut set);
+        self.put_sizes(&mut set);
+        self.plan.push(Action::Create { api: REPLICA_SETS, object: set.clone(), manager: CONTROLLERS });
+        if replicas > 0 {
+            let message = format!("Scaled up replica set {set_name} from 0 to {replicas}");
+            self.plan.note(DEPLOYMENTS, &self.deployment, COMPONENT, "ScalingReplicaSet", message);
+        }
+        self.show_revision(&set);
+        if self.deadline().is_some() {
+            let message = format!("Created new replica set \"{set_name}\"");
+            self.set_progress("True", "NewReplicaSetCreated", message);
+        }
+        self.new = Some(set);
+    }
+
+    /// The new replica set has the newest revision, and the annotations of the deployment.
+    fn sync_revision(&mut self) {
+        let Some(mut new) = self.new.clone() else { return };
+        self.put_annotations(&mut new);
+        let min_ready_seconds = number(&self.deployment, "/spec/minReadySeconds");
+        set_count(&mut new["spec"], "minReadySeconds", min_ready_seconds);
+        self.show_revision(&new);
+        if self.deadline().is_some() && condition(&self.deployment, "Progressing").is_none() {
+            let message = format!("Found new replica set \"{}\"", name(&new));
+            self.set_progress("True", "FoundNewReplicaSet", message);
+        }
+        self.new = Some(new);
+    }
+
+    fn put_annotations(&self, set: &mut Value) {
+        for (key, value) in self.deployment["metadata"]["annotations"].as_object().into_iter().flatten() {
+            if let Some(value) = value.as_str().filter(|_| !OWN_ANNOTATIONS.contains(&key.as_str())) {
+                set_annotation(set, key, value);
+            }
+        }
+        let newest = self.old.iter().map(revision_of).max().unwrap_or_default() + 1;
+        let current = revision_of(set);
+        if current < newest {
+            if current > 0 {
+                let history = annotation(set, REVISION_HISTORY).map(|known| format!("{known},")).unwrap_or_default();
+                set_annotation(set, REVISION_HISTORY, &format!("{history}{current}"));
+            }
+            set_annotation(set, REVISION, &newest.to_string());
+        }
+    }
+
+    fn put_sizes(&self, set: &mut Value) {
+        set_annotation(set, DESIRED, &self.limits.wanted.to_string());
+        set_annotation(set, MAXIMUM, &(self.limits.wanted + self.limits.max_surge).to_string());
+    }
+
+    fn show_revision(&mut self, new: &Value) {
+        let revision = revision_of(new).to_string();
+        set_annotation(&mut self.deployment, REVISION, &revision);
+    }
+
+    /// Gives the new replica set as many pods as there is room for.
+    fn grow_new(&mut self) -> bool {
+        let Some(new) = &self.new else { return false };
+        let current = number(new, "/spec/replicas");
+        let wanted = match current > self.limits.wanted {
+            true => self.limits.wanted,
+            false => self.limits.new_size(is_rolling(&self.deployment), current, self.sum("/spec/replicas")),
+        };
+        self.resize_at(self.old.len(), wanted)
+    }
+
+    fn shrink_old(&mut self) -> bool {
+        let sizes: Vec<Size> = self.old.iter().map(size_of).collect();
+        let new = self.new.as_ref().map_or(Size { replicas: 0, available: 0 }, size_of);
+        let sizes = self.limits.old_sizes(&sizes, new);
+        self.resize_old(&sizes)
+    }
+
+    fn resize_old(&mut self, sizes: &[i64]) -> bool {
+        let mut changed = false;
+        for (index, size) in sizes.iter().enumerate() {
+            if number(&self.old[index], "/spec/replicas") != *size {
+                changed |= self.resize_at(index, *size);
+            }
+        }
+        changed
+    }
+
+    /// Sets the size of an old replica set, or of the new one, which comes after them.
+    fn resize_at(&mut self, index: usize, size: i64) -> bool {
+        let found = if index < self.old.len() { self.old.get(index) } else { self.new.as_ref() };
+        let Some(mut set) = found.cloned() else { return false };
+        let current = number(&set, "/spec/replicas");
+        self.put_sizes(&mut set);
+        if current != size {
+            let way = if size > current { "up" } else { "down" };
+            let message = format!("Scaled {way} replica set {} from {current} to {size}", name(&set));
+            self.plan.note(DEPLOYMENTS, &self.deployment, COMPONENT, "ScalingReplicaSet", message);
+            set["spec"]["replicas"] = json!(size);
+        }
+        match index < self.old.len() {
+            true => self.old[index] = set,
+            false => self.new = Some(set),
+        }
+        current != size
+    }
+
+    /// Deletes old replica sets over the limit of the history.
+    fn forget_old(&mut self) {
+        let limit = self.deployment["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(NO_DEADLINE);
+        let limit = usize::try_from(limit).unwrap_or_default();
+        let mut candidates: Vec<&Value> = self.old.iter().filter(|set| !is_deleted(set)).collect();
+        candidates.sort_by_key(|set| revision_of(set));
+        let over = candidates.len().saturating_sub(limit);
+        for set in candidates.into_iter().take(over) {
+            let busy = number(set, "/spec/replicas") > 0 || number(set, "/status/replicas") > 0;
+            if !busy && number(set, "/metadata/generation") <= number(set, "/status/observedGeneration") {
+                let object = set.clone();
+                self.plan.push(Action::Delete { api: REPLICA_SETS, object, grace_period_seconds: None });
+            }
+        }
+    }
+
+    /// How long a rollout may make no progress.
+    fn deadline(&self) -> Option<i64> {
+        self.deployment["spec"]["progressDeadlineSeconds"].as_i64().filter(|seconds| *seconds != NO_DEADLINE)
+    }
+
+    fn set_progress(&mut self, status: &str, reason: &str, message: String) {
+        let now = timestamp(self.now);
+        let progress = json!({"type": "Progressing", "status": status, "lastUpdateTime": now,
+            "lastTransitionTime": null, "reason": reason, "message": message});
+        set_condition(&mut self.deployment["status"], progress, self.now);
+    }
+
+    /// The status as the replica sets have it now.
+    fn counted_status(&self) -> Value {
+        let mut status = self.deployment["status"].clone();
+        let available = self.sum("/status/availableReplicas");
+        status["observedGeneration"] = self.deployment["metadata"]["generation"].clone();
+        set_count(&mut status, "replicas", self.sum("/status/replicas"));
+        let updated = self.new.as_ref().map_or(0, |new| number(new, "/status/replicas"));
+        set_count(&mut status, "updatedReplicas", updated);
+        set_count(&mut status, "readyReplicas", self.sum("/status/readyReplicas"));
+        set_count(&mut status, "availableReplicas", available);
+        set_count(&mut status, "unavailableReplicas", (self.sum("/spec/replicas") - available).max(0));
+        if self.all().all(|set| set["status"].get("terminatingReplicas").is_some()) {
+            status["terminatingReplicas"] = json!(self.sum("/status/terminatingReplicas"));
+        } else if self.new.as_ref().is_some_and(|new| new.get("status").is_none()) {
+            status["terminatingReplicas"] = json!(0);
+        }
+        let (verdict, reason, message) = match available >= self.limits.wanted - self.limits.max_unavailable {
+            true => ("True", "MinimumReplicasAvailable", "Deployment has minimum availability."),
+            false => ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability."),
+        };
+        let condition = json!({"type": "Available", "status": verdict, "lastUpdateTime": timestamp(self.now),
+            "lastTransitionTime": null, "reason": reason, "message": message});
+        set_condition(&mut status, condition, self.now);
+        status
+    }
+
+    fn is_complete(&self, status: &Value) -> bool {
+        let wanted = self.limits.wanted;
+        ["/updatedReplicas", "/replicas", "/availableReplicas"].iter().all(|field| number(status, field) == wanted)
+            && number(status, "/observedGeneration") >= number(&self.deployment, "/metadata/generation")
+    }
+
+    fn sync_status(&mut self) {
+        self.deployment["status"] = self.counted_status();
+    }
+
+    /// The status of a rollout, with how well it gets on.
+    fn sync_progress(&mut self) {
+        let before = self.deployment["status"].clone();
+        let status = self.counted_status();
+        let known = condition(&self.deployment, "Progressing").cloned();
+        self.deployment["status"] = status.clone();
+        let Some(deadline) = self.deadline() else {
+            if let Some(list) = self.deployment.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
+                list.retain(|condition| condition["type"] != "Progressing");
+            }
+            return;
+        };
+        let reason = known.as_ref().map(|known| text(known, "/reason")).unwrap_or_default();
+        let done =
+            number(&status, "/replicas") == number(&status, "/updatedReplicas") && reason == "NewReplicaSetAvailable";
+        if done {
+            return;
+        }
+        let subject = match &self.new {
+            Some(new) => format!("ReplicaSet \"{}\"", name(new)),
+            None => format!("Deployment \"{}\"", name(&self.deployment)),
+        };
+        if self.is_complete(&status) {
+            self.set_progress("True", "NewReplicaSetAvailable", format!("{subject} has successfully progressed."));
+        } else if has_progressed(&before, &status) {
+            // The time of the update moves on with every step, though the reason stays.
+            if let Some(list) = self.deployment.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
+                list.retain(|condition| condition["type"] != "Progressing");
+            }
+            self.set_progress("True", "ReplicaSetUpdated", format!("{subject} is progressing."));
+            if let (Some(known), Some(last)) = (
+                known.filter(|known| known["status"] == "True"),
+                self.deployment
+                    .pointer_mut("/status/conditions")
+                    .and_then(Value::as_array_mut)
+                    .and_then(|l| l.last_mut()),
+            ) {
+                last["lastTransitionTime"] = known["lastTransitionTime"].clone();
+            }
+        } else if reason == "ProgressDeadlineExceeded" {
+            // It has been told.
+        } else if let Some(updated) = known.as_ref().and_then(|known| time(known, "/lastUpdateTime")) {
+            match seconds(updated, deadline) < self.now {
+                true => {
+                    let message = format!("{subject} has timed out progressing.");
+                    self.set_progress("False", "ProgressDeadlineExceeded", message);
+                }
+                false => self.plan.wake_at(seconds(updated, deadline + 1)),
+            }
+        }
+        // The progress of this moment has its deadline, too.
+        let progress = condition(&self.deployment, "Progressing");
+        if let Some(updated) =
+            progress.filter(|known| known["status"] != "False").and_then(|known| time(known, "/lastUpdateTime"))
+            && progress.is_some_and(|known| text(known, "/reason") != "NewReplicaSetAvailable")
+        {
+            self.plan.wake_at(seconds(updated, deadline + 1));
+        }
+    }
+
+    /// What differs from what was read is written: replica sets first, then the status.
+    fn into_plan(self, before: &Value) -> Plan {
+        let mut plan = self.plan;
+        let known = self.old.into_iter().chain(self.new).filter(|set| set["metadata"].get("uid").is_some());
+        let changed = known.filter(|set| !self.before.contains(set));
+        let mut updates: Vec<Action> =
+            changed.map(|object| Action::Update { api: REPLICA_SETS, object, manager: CONTROLLERS }).collect();
+        updates.append(&mut plan.actions);
+        plan.actions = updates;
+        if self.deployment != *before {
+            plan.push(Action::UpdateStatus { api: DEPLOYMENTS, object: self.deployment, manager: CONTROLLERS });
+        }
+        plan
+    }
+}
+
+fn revision_of(set: &Value) -> i64 {
+    annotation(set, REVISION).and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+/// Whether a status is nearer to the goal than another one.
+fn has_progressed(before: &Value, after: &Value) -> bool {
+    let old = |status: &Value| number(status, "/replicas") - number(status, "/updatedReplicas");
+    number(after, "/updatedReplicas") > number(before, "/updatedReplicas")
+        || old(after) < old(before)
+        || number(after, "/readyReplicas") > number(before, "/readyReplicas")
+        || number(after, "/availableReplicas") > number(before, "/availableReplicas")
+}

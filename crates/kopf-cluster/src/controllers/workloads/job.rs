@@ -1,0 +1,508 @@
+//! Jobs: pods that run to their end, as many as wanted, again if they fail.
+//!
+//! Pods are counted once, as in a real cluster: they carry a finalizer until they are counted. What
+//! is over goes into `uncountedTerminatedPods`, then the finalizers go, then the counters move on.
+//! Whoever stops in between finds out from the objects how far it has come.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::objects::{
+    condition, created, is_active, is_deleted, is_over, is_ready, name, number, pod_of, remove_field, seconds,
+    set_count, text, time, uid,
+};
+use super::plan::{Action, CONTROLLERS, JOBS, PODS, Plan};
+use crate::support::clock::timestamp;
+
+const COMPONENT: &str = "job-controller";
+/// Keeps pods until they are counted.
+pub const TRACKING: &str = "batch.kubernetes.io/job-tracking";
+const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+/// How long to wait after a failure, doubled with each.
+const FIRST_PAUSE_SECONDS: i64 = 10;
+const LAST_PAUSE_SECONDS: i64 = 600;
+const BURST: i64 = 500;
+
+pub fn reconcile(now: Timestamp, job: &Value, pods: &[Value]) -> Plan {
+    let mut plan = Plan::default();
+    if is_finished(job) {
+        release(&mut plan, pods.iter().filter(|pod| is_tracked(pod)));
+        expire(&mut plan, now, job);
+        return plan;
+    }
+    if is_deleted(job) {
+        return plan;
+    }
+    let mut run = Run { now, job, pods, status: job["status"].clone(), plan };
+    if !run.status.is_object() {
+        run.status = json!({});
+    }
+    run.begin();
+    run.count();
+    run.decide();
+    run.into_plan()
+}
+
+struct Run<'a> {
+    now: Timestamp,
+    job: &'a Value,
+    pods: &'a [Value],
+    /// The next status.
+    status: Value,
+    plan: Plan,
+}
+
+impl Run<'_> {
+    fn spec(&self, field: &str) -> Option<i64> {
+        self.job["spec"][field].as_i64()
+    }
+
+    fn is_suspended(&self) -> bool {
+        self.job["spec"]["suspend"] == true
+    }
+
+    fn is_indexed(&self) -> bool {
+        self.job["spec"]["completionMode"] == "Indexed"
+    }
+
+    fn begin(&mut self) {
+        let was_suspended = condition(self.job, "Suspended").is_some_and(|known| known["status"] == "True");
+        match (self.is_suspended(), was_suspended) {
+            (true, false) => {
+                self.set_condition("Suspended", "True", "JobSuspended", "Job suspended");
+                remove_field(&mut self.status, "startTime");
+                self.plan.note(JOBS, self.job, COMPONENT, "Suspended", "Job suspended".to_owned());
+            }
+            (false, true) => {
+                self.set_condition("Suspended", "False", "JobResumed", "Job resumed");
+                self.plan.note(JOBS, self.job, COMPONENT, "Resumed", "Job resumed".to_owned());
+            }
+            _ => {}
+        }
+        if !self.is_suspended() && self.status.get("startTime").is_none() {
+            self.status["startTime"] = json!(timestamp(self.now));
+        }
+    }
+
+    /// Moves pods that are over into the counters.
+    fn count(&mut self) {
+        let mut uncounted = self.status["uncountedTerminatedPods"].clone();
+        if !uncounted.is_object() {
+            uncounted = json!({});
+        }
+        let tracked = |id: &str| self.pods.iter().any(|pod| uid(pod) == id && is_tracked(pod));
+        for outcome in ["succeeded", "failed"] {
+            let known = texts(&uncounted[outcome]);
+            // Those whose finalizers are gone are counted for good.
+            let (waiting, counted): (Vec<String>, Vec<String>) = known.into_iter().partition(|id| tracked(id));
+            let total = number(&self.status, &format!("/{outcome}")) + count_of(counted.len());
+            set_count(&mut self.status, outcome, total);
+            let over = self.pods.iter().filter(|pod| is_tracked(pod) && outcome_of(pod) == Some(outcome));
+            let mut next = waiting;
+            for pod in over {
+                if !next.iter().any(|id| id == uid(pod)) {
+                    next.push(uid(pod).to_owned());
+                }
+            }
+            match next.is_empty() {
+                true => remove_field(&mut uncounted, outcome),
+                false => uncounted[outcome] = json!(next),
+            }
+        }
+        self.status["uncountedTerminatedPods"] = uncounted;
+    }
+
+    fn uncounted(&self, outcome: &str) -> i64 {
+        count_of(self.status["uncountedTerminatedPods"][outcome].as_array().map_or(0, Vec::len))
+    }
+
+    fn total(&self, outcome: &str) -> i64 {
+        number(&self.status, &format!("/{outcome}")) + self.uncounted(outcome)
+    }
+
+    /// Whether it is over, and what is missing if not.
+    fn decide(&mut self) {
+        let active: Vec<&Value> = self.pods.iter().filter(|pod| is_active(pod)).collect();
+        let failure = self.failure(&active);
+        let succeeded = match self.is_indexed() {
+            true => {
+                let completed = self.completed_indexes();
+                if !completed.is_empty() {
+                    self.status["completedIndexes"] = json!(show_indexes(&completed));
+                }
+                count_of(completed.len())
+            }
+            false => self.total("succeeded"),
+        };
+        let complete = match self.spec("completions") {
+            Some(completions) => succeeded >= completions,
+            None => succeeded > 0 && active.is_empty(),
+        };
+        let mut running = count_of(active.len());
+        let mut deleted = 0;
+        if let Some((reason, message)) = failure {
+            deleted = self.delete(&active);
+            self.set_condition("FailureTarget", "True", reason, message);
+            if self.is_all_counted() {
+                self.set_condition("Failed", "True", reason, message);
+                self.plan.warn(JOBS, self.job, COMPONENT, reason, message.to_owned());
+            }
+        } else if complete {
+            deleted = self.delete(&active);
+            const REACHED: &str = "Reached expected number of succeeded pods";
+            self.set_condition("SuccessCriteriaMet", "True", "CompletionsReached", REACHED);
+            if self.is_all_counted() {
+                self.set_condition("Complete", "True", "CompletionsReached", REACHED);
+                self.status["completionTime"] = json!(timestamp(self.now));
+                self.plan.note(JOBS, self.job, COMPONENT, "Completed", "Job completed".to_owned());
+            }
+        } else if self.is_suspended() {
+            deleted = self.delete(&active);
+        } else {
+            running += self.scale(&active, succeeded);
+        }
+        let ready = active.iter().filter(|pod| is_ready(pod)).count();
+        let terminating = self.pods.iter().filter(|pod| is_deleted(pod) && !is_over(pod)).count();
+        set_count(&mut self.status, "active", running - deleted);
+        self.status["ready"] = json!(if deleted > 0 { 0 } else { ready });
+        self.status["terminating"] = json!(count_of(terminating) + deleted);
+    }
+
+    fn is_all_counted(&self) -> bool {
+        self.status["uncountedTerminatedPods"].as_object().is_none_or(serde_json::Map::is_empty)
+    }
+
+    /// Why the job has failed for good.
+    fn failure(&mut self, active: &[&Value]) -> Option<(&'static str, &'static str)> {
+        if condition(self.job, "FailureTarget").is_some_and(|known| known["reason"] == "DeadlineExceeded") {
+            return Some(("DeadlineExceeded", "Job was active longer than specified deadline"));
+        }
+        let limit = self.spec("backoffLimit").unwrap_or(6);
+        let in_place = text(self.job, "/spec/template/spec/restartPolicy") == "OnFailure";
+        let restarts: i64 = match in_place {
+            true => active.iter().map(|pod| super::pod::containers::restarts(pod)).sum(),
+            false => 0,
+        };
+        let exhausted = restarts > 0 && restarts >= limit;
+        if self.total("failed") > limit || exhausted {
+            return Some(("BackoffLimitExceeded", "Job has reached the specified backoff limit"));
+        }
+        let deadline = self.spec("activeDeadlineSeconds").filter(|_| !self.is_suspended())?;
+        let end = seconds(time(&self.status, "/startTime")?, deadline);
+        if end <= self.now {
+            return Some(("DeadlineExceeded", "Job was active longer than specified deadline"));
+        }
+        self.plan.wake_at(end);
+        None
+    }
+
+    /// Makes missing pods, deletes those that are too many; gives back how many more there are.
+    fn scale(&mut self, active: &[&Value], succeeded: i64) -> i64 {
+        let running = count_of(active.len());
+        let parallelism = self.spec("parallelism").unwrap_or(1);
+        let wanted = match self.spec("completions") {
+            Some(completions) => parallelism.min(completions - succeeded),
+            // Once one has succeeded, no new ones are made.
+            None if succeeded > 0 => running.min(parallelism),
+            None => parallelism,
+        };
+        if running > wanted {
+            let mut newest = active.to_vec();
+            newest.sort_by_key(|pod| (is_ready(pod), std::cmp::Reverse(created(pod))));
+            newest.truncate(usize::try_from(running - wanted).unwrap_or_default());
+            return -self.delete(&newest);
+        }
+        let missing = (wanted - running).min(BURST);
+        if missing <= 0 {
+            return 0;
+        }
+        if let Some(again) = self.after_failure().filter(|again| *again > self.now) {
+            self.plan.wake_at(again);
+            return 0;
+        }
+        let indexes: Vec<Option<i64>> = match self.is_indexed() {
+            false => vec![None; usize::try_from(missing).unwrap_or_default()],
+            true => {
+                let done = self.completed_indexes();
+                let taken: Vec<i64> = active.iter().filter_map(|pod| index_of(pod)).collect();
+                let free = (0..self.spec("completions").unwrap_or_default())
+                    .filter(|index| !done.contains(index) && !taken.contains(index));
+                free.take(usize::try_from(missing).unwrap_or_default()).map(Some).collect()
+            }
+        };
+        for index in &indexes {
+            let pod = pod_for(self.job, *index);
+            self.plan.push(Action::Create { api: PODS, object: pod, manager: CONTROLLERS });
+            self.plan.note(JOBS, self.job, COMPONENT, "SuccessfulCreate", "Created pod: {name}".to_owned());
+        }
+        count_of(indexes.len())
+    }
+
+    /// When new pods may be made after the last failure.
+    fn after_failure(&self) -> Option<Timestamp> {
+        let failed = self.pods.iter().filter(|pod| outcome_of(pod) == Some("failed"));
+        let last = failed.filter_map(ended).max()?;
+        let doublings = (self.total("failed") - 1).clamp(0, 10);
+        Some(seconds(last, (FIRST_PAUSE_SECONDS << doublings).min(LAST_PAUSE_SECONDS)))
+    }
+
+    fn delete(&mut self, pods: &[&Value]) -> i64 {
+        for pod in pods {
+            self.plan.push(Action::Delete { api: PODS, object: (*pod).clone(), grace_period_seconds: None });
+            let message = format!("Deleted pod: {}", name(pod));
+            self.plan.note(JOBS, self.job, COMPONENT, "SuccessfulDelete", message);
+        }
+        count_of(pods.len())
+    }
+
+    fn completed_indexes(&self) -> Vec<i64> {
+        let mut indexes = read_indexes(text(&self.status, "/completedIndexes"));
+        let succeeded = self.pods.iter().filter(|pod| outcome_of(pod) == Some("succeeded"));
+        indexes.extend(succeeded.filter_map(index_of));
+        indexes.sort_unstable();
+        indexes.dedup();
+        indexes
+    }
+
+    fn set_condition(&mut self, kind: &str, status: &str, reason: &str, message: &str) {
+        let now = timestamp(self.now);
+        let mut conditions = self.status["conditions"].as_array().cloned().unwrap_or_default();
+        if conditions.iter().any(|known| known["type"] == kind && known["status"] == status) {
+            return;
+        }
+        conditions.retain(|known| known["type"] != kind);
+        conditions.push(json!({"type": kind, "status": status, "lastProbeTime": now, "lastTransitionTime": now,
+            "reason": reason, "message": message}));
+        self.status["conditions"] = Value::Array(conditions);
+    }
+
+    /// The status is written before the finalizers go.
+    fn into_plan(self) -> Plan {
+        let mut plan = self.plan;
+        let listed: Vec<String> = ["succeeded", "failed"]
+            .iter()
+            .flat_map(|outcome| texts(&self.status["uncountedTerminatedPods"][outcome]))
+            .collect();
+        let mut first = Vec::new();
+        if self.status != self.job["status"] {
+            let mut object = self.job.clone();
+            object["status"] = self.status;
+            first.push(Action::UpdateStatus { api: JOBS, object, manager: CONTROLLERS });
+        }
+        let mut releases = Plan::default();
+        release(&mut releases, self.pods.iter().filter(|pod| listed.iter().any(|id| id == uid(pod))));
+        first.extend(releases.actions);
+        // Creations and deletions come first, since the status tells of them.
+        plan.actions.extend(first);
+        plan
+    }
+}
+
+/// Lets pods go that are counted.
+fn release<'a>(plan: &mut Plan, pods: impl Iterator<Item = &'a Value>) {
+    plan.actions.extend(pods.map(release_one));
+}
+
+/// Takes the finalizer of the counting from a pod.
+pub fn release_one(pod: &Value) -> Action {
+    let mut object = pod.clone();
+    if let Some(finalizers) = object.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut) {
+        finalizers.retain(|finalizer| finalizer != TRACKING);
+    }
+    Action::Update { api: PODS, object, manager: CONTROLLERS }
+}
+
+fn expire(plan: &mut Plan, now: Timestamp, job: &Value) {
+    let Some(ttl) = job["spec"]["ttlSecondsAfterFinished"].as_i64().filter(|_| !is_deleted(job)) else { return };
+    let failed = condition(job, "Failed").and_then(|known| time(known, "/lastTransitionTime"));
+    let Some(finished) = time(job, "/status/completionTime").or(failed) else { return };
+    match seconds(finished, ttl) <= now {
+        true => plan.push(Action::Delete { api: JOBS, object: job.clone(), grace_period_seconds: None }),
+        false => plan.wake_at(seconds(finished, ttl)),
+    }
+}
+
+pub fn is_finished(job: &Value) -> bool {
+    ["Complete", "Failed"].iter().any(|kind| condition(job, kind).is_some_and(|known| known["status"] == "True"))
+}
+
+pub fn is_tracked(pod: &Value) -> bool {
+    pod["metadata"]["finalizers"].as_array().is_some_and(|list| list.iter().any(|finalizer| finalizer == TRACKING))
+}
+
+/// How a pod has ended. One that was deleted before its end has failed.
+fn outcome_of(pod: &Value) -> Option<&'static str> {
+    let stopped = is_deleted(pod) && number(pod, "/metadata/deletionGracePeriodSeconds") == 0;
+    match text(pod, "/status/phase") {
+        "Succeeded" => Some("succeeded"),
+        "Failed" => Some("failed"),
+        _ if stopped => Some("failed"),
+        _ => None,
+    }
+}
+
+fn ended(pod: &Value) -> Option<Timestamp> {
+    let statuses = pod["status"]["containerStatuses"].as_array()?.iter();
+    statuses.filter_map(|status| time(status, "/state/terminated/finishedAt")).max()
+}
+
+fn pod_for(job: &Value, index: Option<i64>) -> Value {
+    let mut pod = pod_of(&job["spec"]["template"], JOBS, job);
+    let mut finalizers = pod["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    finalizers.push(json!(TRACKING));
+    pod["metadata"]["finalizers"] = Value::Array(finalizers);
+    let Some(index) = index else {
+        pod["metadata"]["generateName"] = json!(format!("{}-", name(job)));
+        return pod;
+    };
+    pod["metadata"]["generateName"] = json!(format!("{}-{index}-", name(job)));
+    pod["spec"]["hostname"] = json!(format!("{}-{index}", name(job)));
+    for field in ["labels", "annotations"] {
+        if !pod["metadata"][field].is_object() {
+            pod["metadata"][field] = json!({});
+        }
+        pod["metadata"][field][INDEX] = json!(index.to_string());
+    }
+    let variable = json!({"name": "JOB_COMPLETION_INDEX",
+        "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": format!("metadata.labels['{INDEX}']")}}});
+    for list in ["initContainers", "containers"] {
+        for container in pod["spec"].get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            let mut variables = container["env"].as_array().cloned().unwrap_or_default();
+            variables.push(variable.clone());
+            container["env"] = Value::Array(variables);
+        }
+    }
+    pod
+}
+
+fn index_of(pod: &Value) -> Option<i64> {
+    pod["metadata"]["annotations"].get(INDEX)?.as_str()?.parse().ok()
+}
+
+/// `0-2,5` for the numbers 0, 1, 2 and 5.
+fn show_indexes(sorted: &[i64]) -> String {
+    let mut ranges: Vec<(i64, i64)> = Vec::new();
+    for index in sorted {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == *index => *last = *index,
+            _ => ranges.push((*index, *index)),
+        }
+    }
+    let shown = ranges.iter().map(|(first, last)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first},{last}"),
+        _ => format!("{first}-{last}"),
+    });
+    shown.collect::<Vec<_>>().join(",")
+}
+
+fn read_indexes(text: &str) -> Vec<i64> {
+    let ranges = text.split(',').filter(|range| !range.is_empty());
+    ranges
+        .filter_map(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            Some(first.parse::<i64>().ok()?..=last.parse::<i64>().ok()?)
+        })
+        .flatten()
+        .collect()
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
+}
+
+fn count_of(found: usize) -> i64 {
+    i64::try_from(found).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indexes_are_shown_in_ranges() {
+        let check = |indexes: &[i64], shown: &str| {
+            assert_eq!(show_indexes(indexes), shown);
+            assert_eq!(read_indexes(shown), indexes);
+        };
+        check(&[0, 1, 2], "0-2");
+        check(&[0, 2, 3, 5, 6, 7], "0,2,3,5-7");
+        check(&[], "");
+    }
+
+    fn job(spec: Value) -> Value {
+        let mut job = json!({
+            "metadata": {"name": "job", "namespace": "default", "uid": "j"},
+            "spec": {"parallelism": 1, "completions": 1, "backoffLimit": 1,
+                "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c"}]}}},
+            "status": {},
+        });
+        for (field, value) in spec.as_object().into_iter().flatten() {
+            job["spec"][field] = value.clone();
+        }
+        job
+    }
+
+    /// Runs a job against pods that end as given, the first one first; tells the statuses on the way.
+    fn run(mut job: Value, outcomes: &[&str]) -> (Value, i64) {
+        let mut outcomes = outcomes.iter();
+        let mut pods: Vec<Value> = Vec::new();
+        let mut now = Timestamp::UNIX_EPOCH;
+        let mut made = 0;
+        for _ in 0..100 {
+            let plan = reconcile(now, &job, &pods);
+            let idle = plan.actions.is_empty();
+            for action in plan.actions {
+                match action {
+                    Action::Create { mut object, .. } => {
+                        made += 1;
+                        object["metadata"]["uid"] = json!(format!("p{made}"));
+                        object["metadata"]["name"] = json!(format!("p{made}"));
+                        object["status"] = json!({"phase": "Running"});
+                        pods.push(object);
+                    }
+                    Action::UpdateStatus { object, .. } => job = object,
+                    Action::Update { object, .. } => {
+                        let found = pods.iter_mut().find(|pod| uid(pod) == uid(&object)).unwrap();
+                        *found = object;
+                    }
+                    Action::Delete { object, .. } => pods.retain(|pod| uid(pod) != uid(&object)),
+                    _ => {}
+                }
+            }
+            if idle {
+                match (pods.iter_mut().find(|pod| is_active(pod)), plan.wake) {
+                    (Some(pod), _) => {
+                        let Some(outcome) = outcomes.next() else { break };
+                        let end = json!({"state": {"terminated": {"finishedAt": timestamp(now)}}});
+                        pod["status"] = json!({"phase": outcome, "containerStatuses": [end]});
+                    }
+                    (None, Some(wake)) => now = wake,
+                    (None, None) => break,
+                }
+            }
+        }
+        (job["status"].clone(), now.as_second())
+    }
+
+    fn check(spec: Value, outcomes: &[&str], expected: (&str, i64, i64), took: i64) {
+        let (status, seconds) = run(job(spec.clone()), outcomes);
+        let last = status["conditions"].as_array().and_then(|list| list.last()).map(|last| text(last, "/reason"));
+        let counts = (last.unwrap_or_default(), number(&status, "/succeeded"), number(&status, "/failed"));
+        assert_eq!(counts, expected, "{spec} {status:#}");
+        assert_eq!(seconds, took, "{spec} {status:#}");
+        assert_eq!(status["uncountedTerminatedPods"], json!({}), "{status:#}");
+    }
+
+    #[test]
+    fn jobs_end() {
+        check(json!({}), &["Succeeded"], ("CompletionsReached", 1, 0), 0);
+        let three = json!({"completions": 3, "parallelism": 2});
+        check(three, &["Succeeded"; 3], ("CompletionsReached", 3, 0), 0);
+        let indexed = json!({"completions": 3, "parallelism": 2, "completionMode": "Indexed"});
+        check(indexed, &["Succeeded", "Failed", "Succeeded", "Succeeded"], ("CompletionsReached", 3, 1), 10);
+        check(json!({}), &["Failed", "Succeeded"], ("CompletionsReached", 1, 1), 10);
+        check(json!({}), &["Failed", "Failed"], ("BackoffLimitExceeded", 0, 2), 10);
+        check(json!({"suspend": true}), &[], ("JobSuspended", 0, 0), 0);
+    }
+}

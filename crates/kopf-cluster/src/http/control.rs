@@ -1,0 +1,105 @@
+//! The controls of the cluster for processes of other languages: paths under `/kopf/`.
+//!
+//! A real server has none of them. They take the same token as the API, and do what the methods
+//! of `Cluster` do. They are neither counted nor disturbed by faults.
+//!
+//! | request | effect |
+//! | --- | --- |
+//! | `GET /kopf/faults` | all faults, with their numbers and how many requests they have hit |
+//! | `POST /kopf/faults` | adds a fault, and answers with its number |
+//! | `PUT /kopf/faults` | a list of faults takes the place of all |
+//! | `DELETE /kopf/faults`, `DELETE /kopf/faults/7` | removes all, or one |
+//! | `GET /kopf/requests`, `DELETE /kopf/requests` | how many requests there were of each sort; counts anew |
+//! | `GET /kopf/clock` | the time of the cluster |
+//! | `POST /kopf/clock/advance` | moves the time on by `{"seconds": 3600}` |
+//! | `POST /kopf/compact` | forgets the history |
+//!
+//! A fault is an object such as
+//! `{"match": {"verb": "list", "resource": "pods"}, "times": 3, "effect": {"type": "error", "code": 503}}`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::request::status::Refusal;
+use crate::request::{Answer, Request};
+use crate::state::State;
+use crate::testing::{Fault, Faults};
+
+/// Where all controls are.
+const PREFIX: &str = "/kopf/";
+
+/// How far the time is moved on at once, at most: a hundred years.
+const LONGEST_ADVANCE_SECONDS: f64 = 100.0 * 366.0 * 86_400.0;
+
+/// How far to move the time on.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Advance {
+    seconds: f64,
+}
+
+/// The answer to a request for a control; None if it is for something else.
+pub fn answer(state: &Arc<State>, request: &Request) -> Option<Answer> {
+    let path = request.path.strip_prefix(PREFIX)?;
+    Some(control(state, request, path).unwrap_or_else(Answer::from))
+}
+
+fn control(state: &Arc<State>, request: &Request, path: &str) -> Result<Answer, Refusal> {
+    let faults = Faults::new(Arc::clone(&state.faults));
+    let parts: Vec<&str> = path.trim_end_matches('/').split('/').collect();
+    let answer = match (&request.method, parts.as_slice()) {
+        (&Method::GET, ["faults"]) => json!({"faults": faults.list()}),
+        (&Method::POST, ["faults"]) => {
+            let id = faults.add(body::<Fault>(request)?).map_err(|error| Refusal::bad_request(error.to_string()))?;
+            json!({"id": id})
+        }
+        (&Method::PUT, ["faults"]) => {
+            let ids = faults.replace(body::<Vec<Fault>>(request)?);
+            json!({"ids": ids.map_err(|error| Refusal::bad_request(error.to_string()))?})
+        }
+        (&Method::DELETE, ["faults"]) => {
+            faults.clear();
+            json!({})
+        }
+        (&Method::DELETE, ["faults", id]) => match id.parse().is_ok_and(|id| faults.remove(id)) {
+            true => json!({}),
+            false => return Err(Refusal::no_such_resource()),
+        },
+        (&Method::GET, ["requests"]) => json!({"requests": state.counts.list()}),
+        (&Method::DELETE, ["requests"]) => {
+            state.counts.reset();
+            json!({})
+        }
+        (&Method::GET, ["clock"]) => now(state),
+        (&Method::POST, ["clock", "advance"]) => {
+            let Advance { seconds } = body(request)?;
+            if !(0.0..=LONGEST_ADVANCE_SECONDS).contains(&seconds) {
+                return Err(Refusal::bad_request("seconds must be between 0 and those of a hundred years"));
+            }
+            state.clock().advance(Duration::from_secs_f64(seconds));
+            now(state)
+        }
+        (&Method::POST, ["compact"]) => {
+            state.store().compact();
+            json!({})
+        }
+        (_, ["faults"] | ["faults", _] | ["requests"] | ["clock"] | ["clock", "advance"] | ["compact"]) => {
+            return Err(Refusal::method_not_allowed());
+        }
+        _ => return Err(Refusal::no_such_resource()),
+    };
+    Ok(Answer::json(200, &answer))
+}
+
+fn now(state: &State) -> Value {
+    json!({"now": state.now().to_string()})
+}
+
+fn body<T: DeserializeOwned>(request: &Request) -> Result<T, Refusal> {
+    serde_json::from_slice(&request.body).map_err(|error| Refusal::bad_request(error.to_string()))
+}

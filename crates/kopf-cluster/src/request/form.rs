@@ -1,0 +1,147 @@
+//! In which form a client wants its answer: objects, tables, or only the metadata.
+//!
+//! Read from the `Accept` header. kubectl asks for tables, informers of metadata for partial
+//! objects; everybody else gets the objects as they are.
+
+use super::query::Query;
+use super::status::Refusal;
+use crate::catalog::ResourceType;
+use crate::go::internal_package;
+
+/// What the objects of an answer are turned into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Nothing: they are sent as they are.
+    Objects,
+    /// Only the metadata is sent.
+    Metadata,
+    /// Rows of a table.
+    Table(RowObject),
+}
+
+/// What is sent beside the cells of a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RowObject {
+    /// Nothing.
+    Nothing,
+    /// The metadata of the object.
+    #[default]
+    Metadata,
+    /// The whole object.
+    Object,
+}
+
+/// What the server can send for objects.
+const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+impl Form {
+    /// The first form of the header that is known here.
+    pub fn negotiate(accept: &str, query: &Query) -> Result<Self, Refusal> {
+        if accept.trim().is_empty() {
+            return Ok(Self::Objects);
+        }
+        let row = match query.get("includeObject") {
+            Some("None") => RowObject::Nothing,
+            Some("Object") => RowObject::Object,
+            _ => RowObject::Metadata,
+        };
+        let known = accept.split(',').find_map(|entry| {
+            let mut parts = entry.split(';').map(str::trim);
+            let media_type = parts.next()?;
+            if !matches!(media_type, "application/json" | "application/*" | "*/*" | "application/yaml") {
+                return None;
+            }
+            let parameter = |name: &str| {
+                let parts = entry.split(';').skip(1).filter_map(|part| part.trim().split_once('='));
+                parts.filter(|(key, _)| *key == name).map(|(_, value)| value).next()
+            };
+            let meta =
+                parameter("g") == Some("meta.k8s.io") && parameter("v").is_some_and(|v| v == "v1" || v == "v1beta1");
+            match parameter("as") {
+                None => Some(Self::Objects),
+                Some("Table") if meta => Some(Self::Table(row)),
+                Some("PartialObjectMetadata" | "PartialObjectMetadataList") if meta => Some(Self::Metadata),
+                Some(_) => None,
+            }
+        });
+        known.ok_or_else(|| Refusal::not_acceptable(ACCEPTED))
+    }
+}
+
+/// Refuses clients that read none of the media types in which built-in kinds are sent.
+pub fn check_representation(accept: &str, watching: bool) -> Result<(), Refusal> {
+    let readable = |entry: &str| {
+        let media_type = entry.split(';').next().unwrap_or_default().trim();
+        media_type == "*/*" || media_type == "application/*" || ACCEPTED.split(", ").any(|sent| sent == media_type)
+    };
+    if accept.trim().is_empty() || accept.split(',').any(readable) {
+        return Ok(());
+    }
+    let streams = ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+    Err(Refusal::no_such_representation(&format!("{ACCEPTED}{}", if watching { streams } else { "" })))
+}
+
+/// Refuses watches in YAML, which has no end of an event.
+pub fn check_stream(accept: &str) -> Result<(), Refusal> {
+    const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+    if wants_yaml(accept) { Err(Refusal::not_acceptable(STREAMS)) } else { Ok(()) }
+}
+
+/// Whether the first of the media types that can be sent is YAML.
+pub fn wants_yaml(accept: &str) -> bool {
+    let media_types = accept.split(',').map(|entry| entry.split(';').next().unwrap_or_default().trim());
+    let known = ["application/json", "application/yaml", "application/*", "*/*"];
+    media_types.into_iter().find(|media_type| known.contains(media_type)) == Some("application/yaml")
+}
+
+/// Whether metadata is asked for as a list.
+pub fn asks_for_list(accept: &str) -> bool {
+    asked_form(accept) == Some("PartialObjectMetadataList")
+}
+
+/// The form that the first of the media types names.
+fn asked_form(accept: &str) -> Option<&str> {
+    let first = accept.split(',').next().unwrap_or_default();
+    let mut parameters = first.split(';').filter_map(|part| part.trim().split_once('='));
+    parameters.find(|(key, _)| *key == "as").map(|(_, form)| form)
+}
+
+/// Refuses lists of metadata where an object is asked for, and the other way round.
+pub fn check_partial(accept: &str, resource: &ResourceType, is_list: bool) -> Result<(), Refusal> {
+    let (package, kind, list) = match resource.custom() {
+        Some(_) => ("unstructured", "Unstructured", "UnstructuredList"),
+        None => (internal_package(&resource.group), resource.kind.as_str(), resource.list_kind.as_str()),
+    };
+    match asked_form(accept) {
+        Some(form @ "PartialObjectMetadata") if is_list => Err(Refusal::unfit_form(format!(
+            "you requested {form}, but the requested object is a list (*{package}.{list})"
+        ))),
+        Some(form @ "PartialObjectMetadataList") if !is_list => Err(Refusal::unfit_form(format!(
+            "you requested {form}, but the requested object is not a list (*{package}.{kind})"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_negotiated() {
+        let table = Form::Table(RowObject::Metadata);
+        for (accept, expected) in [
+            ("", Some(Form::Objects)),
+            ("*/*", Some(Form::Objects)),
+            ("application/json", Some(Form::Objects)),
+            ("application/vnd.kubernetes.protobuf, application/json", Some(Form::Objects)),
+            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Some(table)),
+            ("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Some(Form::Objects)),
+            ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Some(Form::Metadata)),
+            ("text/html", None),
+            ("application/vnd.kubernetes.protobuf", None),
+        ] {
+            assert_eq!(Form::negotiate(accept, &Query::default()).ok(), expected, "{accept}");
+        }
+    }
+}

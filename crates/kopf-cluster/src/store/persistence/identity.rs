@@ -1,0 +1,103 @@
+//! Who the cluster is to its clients, kept over restarts: its token, its certificates, its port.
+//!
+//! With it, a kubeconfig that was handed out before a restart is good after it.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::OpenError;
+use super::directory::{failed, replace};
+use crate::support::certificates::Certificates;
+
+/// The version of the file; others are refused.
+const FORMAT: u32 = 1;
+
+/// The identity of a cluster, and the file in which it is kept.
+#[derive(Debug)]
+pub struct Identity {
+    path: PathBuf,
+    content: Mutex<Content>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Content {
+    format: u32,
+    token: String,
+    certificates: Certificates,
+    /// Where it was served the last time.
+    port: Option<u16>,
+}
+
+impl std::fmt::Debug for Content {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Secrets do not belong into logs.
+        formatter.debug_struct("Content").field("port", &self.port).finish_non_exhaustive()
+    }
+}
+
+impl Identity {
+    /// The identity in a directory; a new one is made if there is none. A given token replaces the kept one.
+    pub fn load(directory: &Path, token: Option<&str>) -> Result<Self, OpenError> {
+        let path = directory.join("identity.json");
+        let unusable = |reason: String| OpenError::Identity { path: path.clone(), reason };
+        let found: Option<Content> = match std::fs::read(&path) {
+            Ok(bytes) => Some(serde_json::from_slice(&bytes).map_err(|error| unusable(error.to_string()))?),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(source) => return Err(OpenError::Io { action: "read", path, source }),
+        };
+        if let Some(format) = found.as_ref().map(|content| content.format).filter(|format| *format != FORMAT) {
+            return Err(unusable(format!("it has the format {format}, while {FORMAT} is known here")));
+        }
+        let changed = found.as_ref().is_none_or(|content| token.is_some_and(|token| token != content.token));
+        let mut content = match found {
+            Some(content) => content,
+            None => {
+                let certificates =
+                    Certificates::generate().map_err(|error| OpenError::Certificate(std::sync::Arc::new(error)))?;
+                Content { format: FORMAT, token: crate::support::certificates::new_token(), certificates, port: None }
+            }
+        };
+        if let Some(token) = token {
+            content.token = token.to_owned();
+        }
+        if changed {
+            write(&path, &content).map_err(failed("write", &path))?;
+        }
+        Ok(Self { path, content: Mutex::new(content) })
+    }
+
+    pub fn token(&self) -> String {
+        self.content().token.clone()
+    }
+
+    pub fn certificates(&self) -> Certificates {
+        self.content().certificates.clone()
+    }
+
+    /// Where it was served the last time.
+    pub fn port(&self) -> Option<u16> {
+        self.content().port
+    }
+
+    /// Remembers where it is served.
+    pub fn set_port(&self, port: u16) {
+        let mut content = self.content();
+        if content.port != Some(port) {
+            content.port = Some(port);
+            // If it cannot be kept, the next start takes another port, as without a directory.
+            let _ = write(&self.path, &content);
+        }
+    }
+
+    fn content(&self) -> std::sync::MutexGuard<'_, Content> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn write(path: &Path, content: &Content) -> std::io::Result<()> {
+    let text = serde_json::to_vec_pretty(content)?;
+    replace(path, |file| file.write_all(&text))
+}

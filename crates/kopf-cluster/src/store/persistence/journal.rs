@@ -1,0 +1,300 @@
+//! Writes the log of a data directory, and snapshots when it has grown.
+//!
+//! `state.rs` appends every change before it makes it, under the lock of the store. A thread of
+//! its own (the keeper) brings what was written to the disk, and writes snapshots aside, so that
+//! no request waits for a disk.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::OpenError;
+use super::directory::{failed, open_log, replace, sync_directory};
+use super::record::{HEADER_SIZE, Header, Record, Role, encode_put, encode_remove};
+use super::recovery::{Position, log_path, snapshot_path};
+use crate::store::{Change, Event, Image};
+
+/// How long a written change waits at most to be brought to the disk.
+pub const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A snapshot is due when the log is this many times as long as the last one.
+const GROWTH: u64 = 2;
+
+/// The log that is being written.
+#[derive(Debug)]
+pub struct Journal {
+    directory: PathBuf,
+    /// Opened for appending.
+    file: File,
+    generation: u64,
+    /// The length of its whole records.
+    length: u64,
+    /// Snapshots are not due before this length of the log.
+    limit: u64,
+    /// Set when the end of the log is in an unknown state; then nothing is accepted any more.
+    broken: bool,
+    /// Reused for every record.
+    buffer: Vec<u8>,
+    shared: Arc<Shared>,
+    orders: Option<Sender<Order>>,
+    keeper: Option<JoinHandle<()>>,
+    /// Held as long as the directory is used; freed by the system when the process ends.
+    _lock: File,
+}
+
+/// What the keeper and the journal tell each other.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Whether anything was written that is not on the disk yet.
+    dirty: AtomicBool,
+    /// Whether a snapshot is being written.
+    busy: AtomicBool,
+    snapshot_size: AtomicU64,
+}
+
+/// What the keeper has to do.
+enum Order {
+    /// There is something new in the log.
+    Sync,
+    /// The log is this file from now on; a snapshot takes the place of all before it.
+    Snapshot { log: File, generation: u64, image: Image },
+}
+
+impl Journal {
+    /// Goes on with a log where its last whole record ends, or makes it.
+    pub fn open(directory: &Path, lock: File, position: Position, limit: u64) -> Result<Self, OpenError> {
+        let path = log_path(directory, position.generation);
+        let mut file = open_log(&path).map_err(failed("open", &path))?;
+        let mut length = position.length;
+        // What follows the last whole record was cut, and so never answered.
+        file.set_len(length).map_err(failed("cut", &path))?;
+        if length == 0 {
+            let header = Header { role: Role::Log, generation: position.generation, version: position.version };
+            file.write_all(&header.encode()).map_err(failed("write", &path))?;
+            length = HEADER_SIZE as u64;
+        }
+        file.sync_all().map_err(failed("sync", &path))?;
+        sync_directory(directory).map_err(failed("sync", directory))?;
+        let shared = Arc::new(Shared::default());
+        shared.snapshot_size.store(position.snapshot_size, Ordering::Relaxed);
+        let (orders, receiver) = channel();
+        let keeper = Keeper {
+            directory: directory.to_owned(),
+            log: file.try_clone().map_err(failed("open", &path))?,
+            shared: Arc::clone(&shared),
+        };
+        let keeper = std::thread::Builder::new()
+            .name("kopf-cluster-disk".into())
+            .spawn(move || keeper.run(&receiver))
+            .map_err(failed("start a thread for", directory))?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            file,
+            generation: position.generation,
+            length,
+            limit,
+            broken: false,
+            buffer: Vec::new(),
+            shared,
+            orders: Some(orders),
+            keeper: Some(keeper),
+            _lock: lock,
+        })
+    }
+
+    /// Writes a change that is about to be made. If that fails, it must not be made.
+    pub fn append(&mut self, resource: &str, event: &Event) -> io::Result<()> {
+        if self.broken {
+            return Err(io::Error::other("the log could not be written before"));
+        }
+        let object = &event.object;
+        self.buffer.clear();
+        match event.change {
+            Change::Deleted => encode_remove(&mut self.buffer, object.version, resource, &object.place),
+            _ => encode_put(&mut self.buffer, object.version, resource, &object.place, &object.raw),
+        }
+        if let Err(error) = self.file.write_all(&self.buffer) {
+            // A part of it may be there; the next record must not follow that.
+            self.broken = self.file.set_len(self.length).is_err();
+            return Err(error);
+        }
+        self.length += self.buffer.len() as u64;
+        if !self.shared.dirty.swap(true, Ordering::AcqRel) {
+            self.order(Order::Sync);
+        }
+        Ok(())
+    }
+
+    /// Whether the log has grown so much that a snapshot should take its place.
+    pub fn is_long(&self) -> bool {
+        let due = self.shared.snapshot_size.load(Ordering::Relaxed).saturating_mul(GROWTH).max(self.limit);
+        self.length > due && !self.shared.busy.load(Ordering::Acquire)
+    }
+
+    /// Begins a new log, and has a snapshot written that takes the place of the ones before.
+    pub fn rotate(&mut self, image: Image) {
+        let generation = self.generation + 1;
+        match self.begin_log(generation, image.version) {
+            Ok((file, log)) => {
+                self.file = file;
+                self.generation = generation;
+                self.length = HEADER_SIZE as u64;
+                self.shared.busy.store(true, Ordering::Release);
+                self.order(Order::Snapshot { log, generation, image });
+            }
+            Err(_) => {
+                // The current log goes on, and nothing may pretend to continue it.
+                let removed = std::fs::remove_file(log_path(&self.directory, generation));
+                self.broken = removed.is_err_and(|error| error.kind() != io::ErrorKind::NotFound);
+                self.limit = self.limit.max(self.length).saturating_mul(2);
+            }
+        }
+    }
+
+    /// The file of a new log, for this and for the keeper.
+    fn begin_log(&self, generation: u64, version: u64) -> io::Result<(File, File)> {
+        // Only the last log may end anywhere, so this one has to be whole on the disk first.
+        self.file.sync_data()?;
+        let mut file = open_log(&log_path(&self.directory, generation))?;
+        file.write_all(&Header { role: Role::Log, generation, version }.encode())?;
+        sync_directory(&self.directory)?;
+        let log = file.try_clone()?;
+        Ok((file, log))
+    }
+
+    fn order(&self, order: Order) {
+        if let Some(orders) = &self.orders {
+            // The keeper lives as long as this.
+            let _ = orders.send(order);
+        }
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // Without orders the keeper brings the rest to the disk, and ends.
+        self.orders = None;
+        if let Some(keeper) = self.keeper.take() {
+            let _ = keeper.join();
+        }
+    }
+}
+
+/// The thread that works with the disk.
+struct Keeper {
+    directory: PathBuf,
+    log: File,
+    shared: Arc<Shared>,
+}
+
+impl Keeper {
+    fn run(mut self, orders: &Receiver<Order>) {
+        while let Ok(order) = orders.recv() {
+            self.carry_out(order);
+            // Changes that come in the meantime go to the disk together.
+            let due = Instant::now() + SYNC_INTERVAL;
+            while let Ok(order) = orders.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                self.carry_out(order);
+            }
+            self.sync();
+        }
+        self.sync();
+    }
+
+    fn carry_out(&mut self, order: Order) {
+        match order {
+            Order::Sync => {}
+            Order::Snapshot { log, generation, image } => {
+                self.log = log;
+                // Without it, everything is still in the logs: it is tried again when they have grown.
+                if let Ok(size) = write_snapshot(&self.directory, generation, &image) {
+                    self.shared.snapshot_size.store(size, Ordering::Relaxed);
+                    remove_older(&self.directory, generation);
+                }
+                self.shared.busy.store(false, Ordering::Release);
+            }
+        }
+    }
+
+    fn sync(&self) {
+        if self.shared.dirty.swap(false, Ordering::AcqRel) {
+            // It is tried again after the next change; until then, only a loss of power would lose anything.
+            let _ = self.log.sync_data();
+        }
+    }
+}
+
+/// Writes all objects aside, and puts the file in place when it is whole.
+fn write_snapshot(directory: &Path, generation: u64, image: &Image) -> io::Result<u64> {
+    let mut size = HEADER_SIZE as u64;
+    replace(&snapshot_path(directory, generation), |file| {
+        let mut out = BufWriter::with_capacity(1 << 20, file);
+        out.write_all(&Header { role: Role::Snapshot, generation, version: image.version }.encode())?;
+        let mut buffer = Vec::new();
+        for (resource, object) in &image.objects {
+            buffer.clear();
+            encode_put(&mut buffer, object.version, resource, &object.place, &object.raw);
+            out.write_all(&buffer)?;
+            size += buffer.len() as u64;
+        }
+        buffer.clear();
+        Record::End { count: image.objects.len() as u64 }.encode(&mut buffer);
+        size += buffer.len() as u64;
+        out.write_all(&buffer)?;
+        out.flush()
+    })?;
+    Ok(size)
+}
+
+/// Removes the files that a snapshot has made needless.
+fn remove_older(directory: &Path, generation: u64) {
+    for older in (0..generation).rev() {
+        let removed = [log_path(directory, older), snapshot_path(directory, older)].map(std::fs::remove_file);
+        // Everything before was removed with the snapshots before; an attempt that failed left its log.
+        if removed.iter().all(Result::is_err) {
+            break;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::store::persistence::{directory, recovery};
+    use crate::store::{Place, Store, Write as StoreWrite};
+
+    #[test]
+    fn what_cannot_be_written_leaves_no_trace() {
+        let path = std::env::temp_dir().join(format!("kopf-journal-{}", std::process::id()));
+        let position = Position { generation: 0, version: 1, length: 0, snapshot_size: 0 };
+        let mut journal = Journal::open(&path, directory::lock(&path).unwrap(), position, 1000).unwrap();
+        let mut store = Store::new(10);
+        let things: Arc<str> = "things".into();
+        let mut write = |journal: &mut Journal, name: &str| {
+            let write = StoreWrite::Create { place: Place::new("", name), value: json!({"metadata": {}}) };
+            let event = store.prepare(&things, write.drafted()).unwrap();
+            journal.append(&things, &event).map(|()| store.commit(&things, event).object.version)
+        };
+        assert_eq!(write(&mut journal, "a").unwrap(), 2);
+        let writable = std::mem::replace(&mut journal.file, File::open(log_path(&path, 0)).unwrap());
+        write(&mut journal, "b").unwrap_err();
+        // A file that cannot even be cut is not written to any more.
+        journal.file = writable;
+        assert!(write(&mut journal, "c").unwrap_err().to_string().contains("before"));
+        journal.broken = false;
+        assert_eq!(write(&mut journal, "d").unwrap(), 3);
+        drop(journal);
+        let recovered = recovery::recover(&path).unwrap();
+        assert_eq!(recovered.version, 3);
+        let names: Vec<&str> = recovered.objects["things"].keys().map(|place| &*place.name).collect();
+        assert_eq!(names, ["a", "d"]);
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+}

@@ -1,0 +1,60 @@
+//! What is known about a request before it is answered: faults are matched by it, counts are kept by it.
+
+use crate::request::routes::{ObjectRoute, Route, RouteError};
+use crate::request::{Request, verb_of};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// As in roles: `get`, `list`, …; empty for what no resource allows.
+    pub verb: &'static str,
+    /// `pods`, without the group; a path such as `/version` if it is not about objects.
+    pub plural: String,
+    /// Empty for the core group.
+    pub group: String,
+    pub subresource: Option<String>,
+    pub namespace: Option<String>,
+    pub name: Option<String>,
+    pub user_agent: String,
+}
+
+impl Facts {
+    pub fn new(request: &Request, route: &Result<Route, RouteError>) -> Self {
+        match route {
+            Ok(Route::Objects(route)) => Self::of_objects(request, route),
+            Ok(_) => {
+                let first = request.path.trim_start_matches('/').split('/').next().unwrap_or_default();
+                Self { verb: "get", plural: format!("/{first}"), ..Self::of_client(request) }
+            }
+            // Anything can be asked for; it must not fill the counts.
+            Err(_) => Self { verb: "get", plural: "/unknown".into(), ..Self::of_client(request) },
+        }
+    }
+
+    pub fn of_objects(request: &Request, route: &ObjectRoute) -> Self {
+        Self {
+            verb: verb_of(request, route).unwrap_or_default(),
+            plural: route.resource.plural.clone(),
+            group: route.resource.group.clone(),
+            subresource: route.subresource.clone(),
+            namespace: route.namespace.clone(),
+            name: route.name.clone(),
+            ..Self::of_client(request)
+        }
+    }
+
+    fn of_client(request: &Request) -> Self {
+        Self { user_agent: request.user_agent().to_owned(), ..Self::default() }
+    }
+
+    /// `deployments.apps/scale`, or a path such as `/version`.
+    pub fn resource(&self) -> String {
+        let mut text = self.plural.clone();
+        for (separator, part) in [('.', self.group.as_str()), ('/', self.subresource.as_deref().unwrap_or_default())] {
+            if !part.is_empty() {
+                text.push(separator);
+                text.push_str(part);
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,368 @@
+//! Watches: what happens to the objects of a resource, as an endless answer.
+//!
+//! A watch holds only its position in the history of the store. It sleeps until the resource
+//! changes, reads what is new in small portions, and ends when its time is over, when its client
+//! goes away, or when it was too slow and its position is forgotten.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::Stream;
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::watch;
+
+use super::fields;
+use crate::catalog::ResourceType;
+use crate::publish::render::{Renderer, error_event};
+use crate::request::Interrupted;
+use crate::request::form::Form;
+use crate::request::query::Selectors;
+use crate::request::status::Refusal;
+use crate::state::State;
+use crate::store::{Change, Event, StoreError, Stored};
+use crate::support::clock::later;
+use crate::testing::{Disruption, Facts, WatchFaults};
+use crate::webhooks::convert_stored;
+
+/// How many events are read from the history at once.
+const PORTION: usize = 100;
+
+/// How often a watch is told how far it is, if it wants to know.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+
+/// How long before its end a watch is told once more how far it is.
+const BOOKMARK_BEFORE_END: SignedDuration = SignedDuration::from_secs(2);
+
+/// What to watch, and how.
+#[derive(Clone, Debug)]
+pub struct WatchRequest {
+    /// By which faults are matched.
+    pub facts: Facts,
+    pub resource: Arc<ResourceType>,
+    /// None for all namespaces.
+    pub namespace: Option<String>,
+    pub selectors: Selectors,
+    pub form: Form,
+    pub start: Start,
+    pub bookmarks: bool,
+    /// None for a watch that ends only with its client.
+    pub timeout: Option<Duration>,
+}
+
+/// Where a watch begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// With all objects as if they were new, and then with what happens after.
+    Everything {
+        /// Whether a bookmark tells that all objects have been sent.
+        announce_end: bool,
+    },
+    /// With what has happened after a version.
+    After(u64),
+}
+
+/// A running watch.
+struct Watch {
+    state: Arc<State>,
+    request: WatchRequest,
+    /// Everything up to this version has been sent.
+    position: u64,
+    phase: Phase,
+    changed: watch::Receiver<u64>,
+    /// When it ends; far in the future if it does not.
+    deadline: Timestamp,
+    next_bookmark: Timestamp,
+    /// What goes wrong with it on demand.
+    faults: WatchFaults,
+    /// Whether anything has been sent: tables have columns in their first event only.
+    started: bool,
+}
+
+/// What a watch is about to do.
+enum Phase {
+    /// To send the objects that were there at the beginning, the last one first.
+    Initial(Vec<Arc<Stored>>),
+    /// To tell that they have been sent.
+    InitialDone,
+    /// To send what happens.
+    Live,
+    /// To break off in the middle of what it has sent.
+    Broken,
+    /// Nothing: it is over.
+    Over,
+}
+
+/// Starts a watch. The stream gives whole lines.
+pub fn stream(
+    state: Arc<State>,
+    request: WatchRequest,
+) -> impl Stream<Item = Result<Bytes, Interrupted>> + Send + 'static {
+    let (changed, position, phase) = {
+        let mut store = state.store();
+        let changed = store.subscribe(&request.resource.storage);
+        match request.start {
+            Start::Everything { .. } => {
+                let mut objects = store.list(&request.resource.storage, request.namespace.as_deref(), None);
+                objects.retain(|stored| fields::selects(&request.selectors, stored));
+                objects.reverse();
+                (changed, store.version(), Phase::Initial(objects))
+            }
+            Start::After(version) => (changed, version, Phase::Live),
+        }
+    };
+    let now = state.now();
+    let far = Duration::from_secs(86_400 * 365);
+    let deadline = later(now, request.timeout.unwrap_or(far));
+    let watch = Watch {
+        next_bookmark: first_bookmark(now, deadline),
+        faults: state.faults.follow(request.facts.clone()),
+        state,
+        request,
+        position,
+        phase,
+        changed,
+        deadline,
+        started: false,
+    };
+    futures::stream::unfold(watch, |mut watch| async move {
+        let lines = watch.next().await?;
+        Some((lines, watch))
+    })
+}
+
+/// Checks before the stream starts whether it can: a refusal becomes the only event of the watch.
+pub fn check(state: &State, request: &WatchRequest) -> Result<(), Refusal> {
+    match request.start {
+        Start::Everything { .. } => Ok(()),
+        Start::After(version) => state.store().check_version(&request.resource.storage, version).map_err(too_old),
+    }
+}
+
+impl Watch {
+    /// The next lines, or None at the end; unless something goes wrong on demand.
+    async fn next(&mut self) -> Option<Result<Bytes, Interrupted>> {
+        loop {
+            match self.phase {
+                Phase::Over => return None,
+                Phase::Broken => {
+                    self.phase = Phase::Over;
+                    return Some(Err(Interrupted));
+                }
+                _ => {}
+            }
+            match self.faults.current(&self.state.faults).disruption {
+                None => match self.advance().await {
+                    Some(lines) => return Some(Ok(lines)),
+                    None => continue,
+                },
+                Some(Disruption::End) => self.phase = Phase::Over,
+                Some(Disruption::Disconnect) => self.phase = Phase::Broken,
+                Some(Disruption::Silence) => self.faults.changed().await,
+                Some(Disruption::Expire) => {
+                    self.phase = Phase::Over;
+                    let (asked, oldest) = (self.position, self.state.store().version());
+                    let refusal = too_old(StoreError::Compacted { asked, oldest });
+                    return Some(Ok(error_event(&refusal.to_value()).into()));
+                }
+                Some(Disruption::CutLine) => {
+                    if let Some(lines) = self.advance().await {
+                        self.phase = Phase::Broken;
+                        let line = lines.iter().position(|byte| *byte == b'\n').unwrap_or(lines.len());
+                        return Some(Ok(lines.slice(..line / 2)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next lines, if it is time for some; None if the watch has to be looked at again.
+    async fn advance(&mut self) -> Option<Bytes> {
+        loop {
+            match &mut self.phase {
+                Phase::Initial(objects) => {
+                    let portion: Vec<_> = std::iter::from_fn(|| objects.pop()).take(PORTION).collect();
+                    if portion.is_empty() {
+                        self.phase = Phase::InitialDone;
+                        continue;
+                    }
+                    let portion = match self.converted(portion).await {
+                        Ok(portion) => portion,
+                        Err(line) => return Some(line),
+                    };
+                    let mut lines = Vec::new();
+                    for stored in portion {
+                        lines.extend(self.line("ADDED", &stored, stored.version));
+                    }
+                    return Some(lines.into());
+                }
+                Phase::InitialDone => {
+                    self.phase = Phase::Live;
+                    let announced = self.request.start == (Start::Everything { announce_end: true });
+                    if announced && !self.faults.current(&self.state.faults).no_bookmarks {
+                        return Some(self.bookmark(true));
+                    }
+                }
+                Phase::Live => return self.live().await,
+                Phase::Broken | Phase::Over => return None,
+            }
+        }
+    }
+
+    /// Sends what is new, or sleeps; None if the phase has to be looked at again.
+    async fn live(&mut self) -> Option<Bytes> {
+        self.changed.borrow_and_update();
+        let (events, version) = {
+            let store = self.state.store();
+            (store.events_after(&self.request.resource.storage, self.position, PORTION), store.version())
+        };
+        let events = match events {
+            Ok(events) => events,
+            Err(error) => {
+                self.phase = Phase::Over;
+                return Some(error_event(&too_old(error).to_value()).into());
+            }
+        };
+        if !events.is_empty() {
+            self.follow_definition();
+        }
+        let events = match self.converted_events(events).await {
+            Ok(events) => events,
+            Err(line) => return Some(line),
+        };
+        let lines: Vec<u8> = events.iter().flat_map(|event| self.event(event)).collect();
+        self.position = match events.last() {
+            Some(last) if events.len() == PORTION => last.object.version,
+            // Nothing else has happened to the resource, so the position can follow the others.
+            _ => self.position.max(version),
+        };
+        if !lines.is_empty() {
+            return Some(lines.into());
+        }
+        if !events.is_empty() {
+            return None;
+        }
+        self.sleep().await
+    }
+
+    /// Waits for a change, for the time of a bookmark, or for the end.
+    async fn sleep(&mut self) -> Option<Bytes> {
+        let bookmark = if self.request.bookmarks { self.next_bookmark } else { self.deadline };
+        let clock = self.state.clock();
+        tokio::select! {
+            biased;
+            changed = self.changed.changed() => {
+                if changed.is_err() {
+                    self.phase = Phase::Over;
+                }
+                None
+            }
+            () = self.faults.changed() => None,
+            () = clock.sleep_until(self.deadline), if self.deadline <= bookmark => {
+                self.phase = Phase::Over;
+                None
+            }
+            () = clock.sleep_until(bookmark), if bookmark < self.deadline => {
+                self.next_bookmark = next_bookmark(bookmark, self.deadline);
+                self.position = self.position.max(self.state.store().version());
+                if self.faults.current(&self.state.faults).no_bookmarks {
+                    return None;
+                }
+                Some(self.bookmark(false))
+            }
+        }
+    }
+
+    /// The definition of a custom resource may have changed since: its conversion, above all.
+    fn follow_definition(&mut self) {
+        let known = &self.request.resource;
+        if known.custom().is_some()
+            && let Some(current) = self.state.catalog().get(&known.group, &known.version, &known.plural)
+        {
+            self.request.resource = Arc::clone(current);
+        }
+    }
+
+    /// Objects in the version of the watch; or the line that ends it, if they cannot be converted.
+    async fn converted(&mut self, objects: Vec<Arc<Stored>>) -> Result<Vec<Arc<Stored>>, Bytes> {
+        if self.request.resource.conversion().is_none() {
+            return Ok(objects);
+        }
+        let converted = convert_stored(&self.state, &self.request.resource, &objects).await;
+        converted.map_err(|refusal| {
+            self.phase = Phase::Over;
+            error_event(&refusal.to_value()).into()
+        })
+    }
+
+    /// The same for events, with what was there before.
+    async fn converted_events(&mut self, events: Vec<Arc<Event>>) -> Result<Vec<Arc<Event>>, Bytes> {
+        if self.request.resource.conversion().is_none() {
+            return Ok(events);
+        }
+        let states = events.iter().flat_map(|event| event.previous.iter().chain([&event.object])).cloned().collect();
+        let mut states = self.converted(states).await?.into_iter();
+        let convert = |event: Arc<Event>| {
+            let previous = event.previous.as_ref().and_then(|_| states.next());
+            let object = states.next().unwrap_or_else(|| Arc::clone(&event.object));
+            Arc::new(Event { change: event.change, object, previous })
+        };
+        Ok(events.into_iter().map(convert).collect())
+    }
+
+    /// The line of an event, or nothing if it is not for this watch.
+    fn event(&mut self, event: &Event) -> Vec<u8> {
+        if self.request.namespace.as_deref().is_some_and(|namespace| namespace != &*event.object.place.namespace) {
+            return Vec::new();
+        }
+        let selected = |stored: &Stored| fields::selects(&self.request.selectors, stored);
+        let before = event.previous.as_ref().filter(|previous| selected(previous));
+        let after = event.change != Change::Deleted && selected(&event.object);
+        let version = event.object.version;
+        match (before, after) {
+            (None, true) => self.line("ADDED", &event.object, version),
+            (Some(_), true) => self.line("MODIFIED", &event.object, version),
+            // It is gone, or not selected any more: its last state is what the client knows.
+            (Some(previous), false) => self.line("DELETED", previous, version),
+            (None, false) => Vec::new(),
+        }
+    }
+
+    fn line(&mut self, kind: &str, stored: &Stored, version: u64) -> Vec<u8> {
+        let first = !std::mem::replace(&mut self.started, true);
+        self.renderer().event(kind, stored, version, first)
+    }
+
+    fn bookmark(&mut self, ends_initial_events: bool) -> Bytes {
+        let first = !std::mem::replace(&mut self.started, true);
+        self.renderer().bookmark(self.position, ends_initial_events, first).into()
+    }
+
+    fn renderer(&self) -> Renderer<'_> {
+        Renderer { resource: &self.request.resource, form: self.request.form, now: self.state.now() }
+    }
+}
+
+fn first_bookmark(now: Timestamp, deadline: Timestamp) -> Timestamp {
+    let before_end = before_end(deadline);
+    // A short watch has no time for it.
+    if before_end > now { later(now, BOOKMARK_INTERVAL).min(before_end) } else { deadline }
+}
+
+fn next_bookmark(last: Timestamp, deadline: Timestamp) -> Timestamp {
+    let before_end = before_end(deadline);
+    if last < before_end { later(last, BOOKMARK_INTERVAL).min(before_end) } else { deadline }
+}
+
+fn before_end(deadline: Timestamp) -> Timestamp {
+    deadline.checked_sub(BOOKMARK_BEFORE_END).unwrap_or(deadline)
+}
+
+fn too_old(error: StoreError) -> Refusal {
+    match error {
+        StoreError::Compacted { asked, oldest } => {
+            Refusal::expired(format!("too old resource version: {asked} ({oldest})"))
+        }
+        other => Refusal::internal(other.to_string()),
+    }
+}
