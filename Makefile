@@ -11,7 +11,7 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kopf
 # What the native modules are built from.
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock rust-toolchain.toml setup.py
 
-.PHONY: help build demo test test-rust test-python test-operators test-free-threaded test-interpreters test-real controlplane conformance bench bench-quick bench-budgets lint lint-rust lint-docs lint-python lint-rules audit audit-crates audit-python format clean
+.PHONY: help build demo test test-rust test-python test-operators test-free-threaded test-interpreters test-real controlplane conformance bench bench-quick bench-budgets lint lint-rust lint-docs lint-python lint-rules lint-workflows audit audit-crates audit-python format clean
 
 help:
 	@echo 'make build         .venv with the package in release mode: .venv/bin/kopf, .venv/bin/python'
@@ -131,6 +131,10 @@ lint-python: build
 # The rules that no ready-made linter knows: import cycles, forbidden words, sizes, broken links, unbounded queues, …
 lint-rules:
 	$(PYTHON) -m scripts.lint
+
+# Not a part of `lint`, as it needs Go: only those who change .github need it.
+lint-workflows:
+	go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
 # Both programs fetch the current advisories: `cargo install --locked cargo-deny`, `pipx install pip-audit`.
 audit: audit-crates audit-python

@@ -1,4 +1,4 @@
-"""The version of the package: the one place where it is written on this side."""
+"""The version of the package. `scripts/version.py` writes it here; Cargo.toml has the original."""
 from __future__ import annotations
 
 __version__ = '2.0.0'

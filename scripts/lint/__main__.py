@@ -4,10 +4,20 @@ from __future__ import annotations
 import argparse
 import sys
 
-from scripts.lint import cycles, dependencies, links, parameters, purity, queues, sizes, words
+from scripts.lint import (
+    cycles,
+    dependencies,
+    links,
+    parameters,
+    purity,
+    queues,
+    sizes,
+    versions,
+    words,
+)
 
 RULES = {module.__name__.rpartition('.')[2]: module.check
-         for module in (dependencies, cycles, purity, queues, parameters, sizes, words, links)}
+         for module in (dependencies, cycles, purity, queues, parameters, sizes, words, links, versions)}
 
 
 def main() -> int:
