@@ -121,7 +121,7 @@ lint-docs:
 	RUSTDOCFLAGS='--deny warnings' cargo doc --workspace --no-deps --locked --quiet
 
 lint-python: build
-	$(BIN)/ruff check python tests scripts benches
+	$(BIN)/ruff check setup.py python tests scripts benches
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(PYTHON) scripts/make_names.py --check
 	$(BIN)/pyright --pythonpath $(BIN)/python python
@@ -147,7 +147,7 @@ audit-python:
 
 format:
 	cargo fmt --all
-	$(BIN)/ruff check --fix python tests scripts benches
+	$(BIN)/ruff check --fix setup.py python tests scripts benches
 
 clean:
 	rm -rf $(VENV) target build

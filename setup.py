@@ -1,7 +1,7 @@
 """The two native modules of the package; all the rest is in pyproject.toml.
 
-`pip install .` and `pip wheel .` call it. setuptools-rust builds them, since maturin builds only one
-module per package. The profile is `release`, also for editable installs, unless the variable
+`pip install .` and `pip wheel .` call it. setuptools-rust builds them, since maturin builds only
+one module per package. The profile is `release`, also for editable installs, unless the variable
 `SETUPTOOLS_RUST_CARGO_PROFILE` names another one.
 """
 import sysconfig
