@@ -55,21 +55,30 @@ pub trait Front: Sink {
         context: Arc<CycleContext>,
         candidates: Vec<Arc<Handler>>,
         states: Vec<(Arc<str>, HandlerState)>,
-    ) -> BoxFuture<'static, Result<Vec<usize>, FrontFailure>>;
+    ) -> BoxFuture<'static, Result<Vec<usize>, FrontFailure>> {
+        drop((context, candidates, states));
+        Box::pin(async { Err(FrontFailure::new("the front has no lifecycle functions, but the settings name one")) })
+    }
 
     /// Reads from the storages of the user.
     fn read_storage(
         &self,
         context: Arc<CycleContext>,
         question: StorageQuestion,
-    ) -> BoxFuture<'static, Result<StorageContent, FrontFailure>>;
+    ) -> BoxFuture<'static, Result<StorageContent, FrontFailure>> {
+        drop((context, question));
+        Box::pin(async { Err(FrontFailure::new("the front has no storages, but the settings name one")) })
+    }
 
     /// Writes by the storages of the user into the patch of the cycle; the whole patch comes back.
     fn write_storage(
         &self,
         context: Arc<CycleContext>,
         operations: Vec<StorageOperation>,
-    ) -> BoxFuture<'static, Result<Option<Value>, FrontFailure>>;
+    ) -> BoxFuture<'static, Result<Option<Value>, FrontFailure>> {
+        drop((context, operations));
+        Box::pin(async { Err(FrontFailure::new("the front has no storages, but the settings name one")) })
+    }
 
     /// Applies the user's transformations of the cycle to a body.
     fn transform(&self, context: Arc<CycleContext>, body: Body) -> BoxFuture<'static, Result<Value, FrontFailure>>;

@@ -6,7 +6,8 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::time::{Duration, SystemTime};
 
-use kopf::{Meta, Operator, Spec, create_of, delete_of, update_of};
+use kopf::extract::{Meta, Spec};
+use kopf::{Operator, of, on};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,9 +48,9 @@ async fn delete(spec: Spec<KopfStatusSpec>, meta: Meta) -> kopf::Result<()> {
 
 fn main() -> kopf::ExitCode {
     Operator::new()
-        .on(create_of::<KopfStatus>(), create)
-        .on(update_of::<KopfStatus>(), first)
-        .on(update_of::<KopfStatus>(), second)
-        .on(delete_of::<KopfStatus>(), delete)
+        .on(on::create(of::<KopfStatus>()), create)
+        .on(on::update(of::<KopfStatus>()), first)
+        .on(on::update(of::<KopfStatus>()), second)
+        .on(on::delete(of::<KopfStatus>()), delete)
         .main()
 }

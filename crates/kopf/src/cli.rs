@@ -10,7 +10,7 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 use kopf_engine::Stop;
 
 use crate::logging::{self, LogFormat, LogOptions, Verbosity};
-use crate::operator::{PeeringOptions, ReadyOperator, RunOptions};
+use crate::run::{PeeringOptions, ReadyOperator, RunOptions};
 
 /// Higher than that of any operator in production.
 const DEV_PRIORITY: i64 = 666;

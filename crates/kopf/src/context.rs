@@ -1,148 +1,197 @@
-//! An object and what has happened to it, without types: what callbacks of filters look at.
+//! An object and what happened to it, without types: what the callbacks of filters look at.
 //!
-//! It is also the source of most extractors. All handlers of one cycle share one.
+//! Most extractors take their values from it. All handlers of one cycle, or of one review, share its contents.
+
+pub(crate) mod patch;
+pub(crate) mod memo;
+pub(crate) mod review;
 
 use std::sync::Arc;
 
-use kopf_engine::CycleContext;
+use kopf_engine::{CycleContext, WebhookContext};
 use kopf_object::{Body, Diff, FieldPath, ObjectReference};
-use kopf_reaction::{EventType, Reason, Resource};
+use kopf_reaction::{Cause, EventType, Reason, Resource};
 use serde_json::Value;
 
-use crate::extract::FromCall;
-use crate::review::Reviewed;
-use crate::{Call, Memo, Patch, Result, Review, call};
+use self::memo::Memo;
+use self::patch::Patch;
+use self::review::{Review, ReviewRequest, ReviewState};
 
-/// One moment of one object.
+/// One state of one object: the parameter of filter callbacks, and of handlers that want everything untyped.
 #[derive(Clone)]
 pub struct Context {
-    cycle: Arc<CycleContext>,
+    source: Source,
     reference: Arc<ObjectReference>,
-    /// What else is known of an object under review by webhooks.
-    reviewed: Option<Reviewed>,
+}
+
+/// What the engine told about the object.
+#[derive(Clone)]
+enum Source {
+    /// The object was listed, watched or patched.
+    Cycle(Arc<CycleContext>),
+    /// The cluster asks before it changes or converts the object.
+    Review(Arc<WebhookContext>),
 }
 
 impl Context {
-    pub(crate) fn new(cycle: Arc<CycleContext>) -> Self {
-        let mut reference = cycle.body.reference();
-        // Items of lists do not tell their kind, but the list does.
-        reference.api_version.get_or_insert_with(|| cycle.resource.api_version());
-        reference.kind.get_or_insert_with(|| cycle.resource.kind.clone());
-        Self { cycle, reference: Arc::new(reference), reviewed: None }
+    pub(crate) fn of_cycle(cycle: Arc<CycleContext>) -> Self {
+        Self::new(Source::Cycle(cycle))
     }
 
-    pub(crate) fn of_review(cycle: Arc<CycleContext>, reviewed: Reviewed) -> Self {
-        Self { reviewed: Some(reviewed), ..Self::new(cycle) }
+    pub(crate) fn of_review(webhook: Arc<WebhookContext>) -> Self {
+        Self::new(Source::Review(webhook))
     }
 
-    /// What is asked about the object; None where it is not under review.
-    pub fn review(&self) -> Option<&Review> {
-        self.reviewed.as_ref().map(|reviewed| reviewed.review.as_ref())
-    }
-
-    pub(crate) fn cycle(&self) -> Arc<CycleContext> {
-        Arc::clone(&self.cycle)
-    }
-
-    pub(crate) fn reviewed(&self) -> Option<&Reviewed> {
-        self.reviewed.as_ref()
+    fn new(source: Source) -> Self {
+        let mut context = Self { source, reference: Arc::default() };
+        let mut reference = context.body().reference();
+        // Items of lists do not name their kind, but the list does.
+        reference.api_version.get_or_insert_with(|| context.resource().api_version());
+        reference.kind.get_or_insert_with(|| context.resource().kind.clone());
+        context.reference = Arc::new(reference);
+        context
     }
 
     /// The whole object.
     pub fn body(&self) -> &Body {
-        &self.cycle.body
+        match &self.source {
+            Source::Cycle(cycle) => &cycle.body,
+            Source::Review(webhook) => &webhook.body,
+        }
     }
 
     /// The value of a field, such as `spec.size`.
     pub fn get(&self, field: impl Into<FieldPath>) -> Option<&Value> {
-        self.cycle.body.get(&field.into()).filter(|value| !value.is_null())
+        self.body().get(&field.into()).filter(|value| !value.is_null())
     }
 
     /// The name of the object; empty if it has none.
     pub fn name(&self) -> &str {
-        self.cycle.body.name().unwrap_or_default()
-    }
-
-    /// The key of the object in the memory of the operator.
-    pub(crate) fn uid(&self) -> &str {
-        &self.cycle.uid
+        self.body().name().unwrap_or_default()
     }
 
     /// The namespace of the object; None if it is cluster-scoped.
     pub fn namespace(&self) -> Option<&str> {
-        self.cycle.body.namespace()
+        self.body().namespace()
     }
 
     /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
-        self.cycle.body.labels().get(key)?.as_str()
+        self.body().labels().get(key)?.as_str()
     }
 
     /// The value of an annotation.
     pub fn annotation(&self, key: &str) -> Option<&str> {
-        self.cycle.body.annotation(key)
+        self.body().annotation(key)
     }
 
-    /// The kind of the object, as the cluster knows it.
+    /// The resource of the object, as the cluster serves it.
     pub fn resource(&self) -> &Resource {
-        &self.cycle.resource
+        match &self.source {
+            Source::Cycle(cycle) => &cycle.resource,
+            Source::Review(webhook) => &webhook.resource,
+        }
     }
 
-    /// How the object has come; None if it was not by an event.
+    /// How the object came; None if it did not come by an event.
     pub fn event_type(&self) -> Option<EventType> {
-        self.cycle.event
+        match &self.source {
+            Source::Cycle(cycle) => cycle.event,
+            Source::Review(_) => None,
+        }
     }
 
-    /// What has happened; None if that is not known yet.
+    /// Why the handlers are called; None in reviews, and where the engine does not know it yet.
     pub fn reason(&self) -> Option<Reason> {
-        self.cycle.cause.get().map(|cause| cause.reason)
+        self.cause().map(|cause| cause.reason)
     }
 
-    /// The essence of the object as it was handled last.
-    pub fn old(&self) -> Option<&Value> {
-        self.cycle.cause.get()?.old.as_ref()
+    /// The essence of the object as it was handled last; in reviews, the object before the change.
+    pub fn old_value(&self) -> Option<&Value> {
+        match &self.source {
+            Source::Cycle(_) => self.cause()?.old.as_ref(),
+            Source::Review(webhook) => webhook.old.as_ref(),
+        }
     }
 
-    /// The essence of the object as it is now.
+    /// The essence of the object now; in reviews, the object after the change.
     pub fn new_value(&self) -> Option<&Value> {
-        self.cycle.cause.get()?.new.as_ref()
+        match &self.source {
+            Source::Cycle(_) => self.cause()?.new.as_ref(),
+            Source::Review(webhook) => webhook.new.as_ref(),
+        }
     }
 
-    /// What has changed in between.
+    /// The difference between the old value and the new one.
     pub fn diff(&self) -> Option<&Diff> {
-        self.cycle.cause.get().map(|cause| &cause.diff)
+        match &self.source {
+            Source::Cycle(_) => self.cause().map(|cause| &cause.diff),
+            Source::Review(webhook) => Some(&webhook.diff),
+        }
     }
 
-    /// The patch of the cycle.
+    /// Who requests which change; None if the object is not under review.
+    pub fn review(&self) -> Option<Arc<Review>> {
+        let Source::Review(webhook) = &self.source else { return None };
+        match &ReviewState::of(webhook).request {
+            ReviewRequest::Admission(review) => Some(Arc::clone(review)),
+            ReviewRequest::Conversion(_) | ReviewRequest::Unreadable(_) => None,
+        }
+    }
+
+    /// The patch of the cycle or of the review.
     pub fn patch(&self) -> Patch {
-        let slot = self.cycle.slot.get_or_init(|| Box::new(Patch::new()));
-        slot.downcast_ref::<Patch>().cloned().unwrap_or_default()
+        match &self.source {
+            Source::Cycle(cycle) => {
+                let slot = cycle.slot.get_or_init(|| Box::new(Patch::new()));
+                slot.downcast_ref::<Patch>().cloned().unwrap_or_default()
+            }
+            Source::Review(webhook) => ReviewState::of(webhook).patch.clone(),
+        }
     }
 
-    /// The memory of the object.
+    /// The in-memory values of the object.
     pub fn memo(&self) -> Memo {
-        let slot = self.cycle.memory.get_or_init(|| Box::new(Memo::new()));
+        let memory = match &self.source {
+            Source::Cycle(cycle) => &cycle.memory,
+            Source::Review(webhook) => &webhook.memory,
+        };
+        let slot = memory.get_or_init(|| Box::new(Memo::new()));
         slot.downcast_ref::<Memo>().cloned().unwrap_or_default()
+    }
+
+    /// The key of the object in the memory of the operator.
+    pub(crate) fn uid(&self) -> Arc<str> {
+        match &self.source {
+            Source::Cycle(cycle) => Arc::clone(&cycle.uid),
+            Source::Review(webhook) => webhook.body.object_uid().into(),
+        }
     }
 
     pub(crate) fn reference(&self) -> &Arc<ObjectReference> {
         &self.reference
     }
 
-    /// How the object is called in errors.
+    /// How errors name the object.
     pub(crate) fn title(&self) -> String {
-        call::title(&self.cycle.resource.kind, &self.reference)
+        let kind = &self.resource().kind;
+        let name = self.reference.name.as_deref().unwrap_or("(unnamed)");
+        match self.reference.namespace.as_deref() {
+            Some(namespace) => format!("{kind} {namespace}/{name}"),
+            None => format!("{kind} {name}"),
+        }
+    }
+
+    fn cause(&self) -> Option<&Arc<Cause>> {
+        match &self.source {
+            Source::Cycle(cycle) => cycle.cause.get(),
+            Source::Review(_) => None,
+        }
     }
 }
 
 impl std::fmt::Debug for Context {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_tuple("Context").field(&self.title()).finish()
-    }
-}
-
-impl<S: Sync> FromCall<S> for Context {
-    async fn from_call(call: &Call, _: &S) -> Result<Self> {
-        Ok(call.context().clone())
     }
 }

@@ -1,7 +1,7 @@
-//! How a handler fails: for now, for good, or by any error of its own.
+//! How a handler fails: temporarily, permanently, or with an arbitrary error.
 //!
-//! Handlers return it by `?`, the front turns it into what the engine understands. It is no
-//! `std::error::Error` itself, so that every such error converts into it (as with `anyhow`).
+//! Handlers return it by `?`, and the front converts it for the engine. It does not implement `std::error::Error`, so
+//! that every such error converts into it (as with `anyhow`).
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::error::Error as StdError;
@@ -13,9 +13,9 @@ use kopf_reaction::CallError;
 /// What handlers, extractors and helpers return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a handler has failed, and what should happen next.
+/// Why a handler failed, and what happens next.
 ///
-/// Any other error becomes one by `?`, and is retried as the handler's `errors` and `backoff` say.
+/// Any other error becomes one by `?`; the options `errors` and `backoff` of the handler decide whether to retry.
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,15 +43,15 @@ pub struct Error {
 /// What should happen after the failure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Meaning {
-    /// To be tried again after the delay; at once if there is none.
+    /// Call the handler again after the delay; at once if there is none.
     Temporary(Option<Duration>),
-    /// Never to be tried again for this change.
+    /// Do not call the handler again for this change.
     Permanent,
-    /// The change is refused, with a code for whoever wants to make it.
+    /// Deny the change, with an HTTP code for the user.
     Denied(u16),
-    /// As the declaration of the handler says.
+    /// The options of the handler decide.
     Arbitrary,
-    /// Sub-handlers are not finished; the parent comes again after so many seconds.
+    /// Sub-handlers are not finished: call the parent again after these seconds.
     ChildrenRetry(Option<f64>),
 }
 
@@ -59,39 +59,39 @@ enum Meaning {
 const DEFAULT_DELAY: Duration = Duration::from_secs(60);
 
 impl Error {
-    /// The handler is to be called again: in a minute, unless [`after`](Self::after) says otherwise.
+    /// Call the handler again: in a minute, unless [`after`](Self::after) says otherwise.
     pub fn temporary(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self { meaning: Meaning::Temporary(Some(DEFAULT_DELAY)), source: error.into(), backtrace: None }
     }
 
-    /// The handler has failed for good: it is not called again for this change.
+    /// Do not call the handler again for this change.
     pub fn permanent(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self { meaning: Meaning::Permanent, source: error.into(), backtrace: None }
     }
 
-    /// The change is refused: for validating and mutating handlers. The code is one of HTTP.
+    /// Deny the change, with an HTTP code: for validating and mutating handlers.
     pub fn denied(code: u16, error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self { meaning: Meaning::Denied(code), source: error.into(), backtrace: None }
     }
 
-    /// The handler is to be called again after this delay, whatever the error was.
+    /// Call the handler again after this delay, whatever the error was.
     pub fn after(mut self, delay: Duration) -> Self {
         self.meaning = Meaning::Temporary(Some(delay));
         self
     }
 
-    /// The handler is to be called again as soon as possible, whatever the error was.
+    /// Call the handler again as soon as possible, whatever the error was.
     pub fn at_once(mut self) -> Self {
         self.meaning = Meaning::Temporary(None);
         self
     }
 
-    /// Whether the handler is called again by the error's own wish.
+    /// Whether the error asks for another call of the handler.
     pub fn is_temporary(&self) -> bool {
         matches!(self.meaning, Meaning::Temporary(_) | Meaning::ChildrenRetry(_))
     }
 
-    /// Whether the handler is not called again.
+    /// Whether the error forbids another call of the handler.
     pub fn is_permanent(&self) -> bool {
         matches!(self.meaning, Meaning::Permanent | Meaning::Denied(_))
     }
@@ -134,7 +134,7 @@ impl<E: Into<Box<dyn StdError + Send + Sync>>> From<E> for Error {
     }
 }
 
-/// The message with its causes, each once: many errors repeat their cause in their own text.
+/// The message with its causes, each once: many errors repeat their cause in their text.
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = self.source.to_string();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn meanings() {
+    fn errors_become_call_errors() {
         let check = |error: Error, expected: CallError| assert_eq!(error.to_call_error(), expected);
         let (message, display) = text("boo");
         check(Error::permanent("boo"), CallError::Permanent { message, display });
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_tells_the_causes_once() {
+    fn the_text_names_each_cause_once() {
         let check = |texts: &[&'static str], expected: &str| {
             let mut error = None;
             for text in texts.iter().rev() {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn any_error_converts() {
+    fn any_standard_error_converts() {
         fn parse(text: &str) -> Result<u32> {
             Ok(text.parse()?)
         }

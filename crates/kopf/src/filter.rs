@@ -1,6 +1,6 @@
-//! What handlers expect of labels, annotations and fields: plain data for the engine, or callbacks here.
+//! What handlers expect of labels, annotations and fields.
 //!
-//! Plain values are decided by the engine; callbacks stay in the registry, and the engine asks for them.
+//! The engine compares plain values. Callbacks stay in the registry, and the engine asks the front to call them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,36 +9,44 @@ use std::time::Duration;
 use kopf_reaction::{Filter, FilterQuestion, FilterSlot, Resource};
 use serde_json::Value;
 
-use crate::Context;
+use crate::context::Context;
 
-/// Whether something has to be there, whatever its value is. See [`present`] and [`absent`].
+/// Whether a label, annotation or field exists, whatever its value is. See [`present`] and [`absent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// It has to be there.
+    /// It has to exist.
     Present,
-    /// It must not be there.
+    /// It must not exist.
     Absent,
 }
 
-/// The label, annotation or field has to be there.
+/// The label, annotation or field has to exist.
+///
+/// ```
+/// use kopf::filter::{absent, present};
+/// use kopf::on;
+///
+/// let registration = on::create("memcacheds").label("tier", present()).annotation("example.com/paused", absent());
+/// # drop(registration);
+/// ```
 pub const fn present() -> Presence {
     Presence::Present
 }
 
-/// The label, annotation or field must not be there.
+/// The label, annotation or field must not exist. See [`present`].
 pub const fn absent() -> Presence {
     Presence::Absent
 }
 
-/// What can be expected of a label or an annotation: a text, [`present`], [`absent`], or a closure
-/// of an `Option<&str>`.
+/// What can be expected of a label or an annotation: a text, [`present`], [`absent`], or a closure that takes an
+/// `Option<&str>`.
 pub trait TextFilter {
     #[doc(hidden)]
     fn into_parts(self) -> (Filter, Option<TextCallback>);
 }
 
-/// What can be expected of a field: a text, number, boolean or JSON value, [`present`], [`absent`],
-/// or a closure of an `Option<&Value>`.
+/// What can be expected of a field: a text, number, boolean or JSON value, [`present`], [`absent`], or a closure that
+/// takes an `Option<&Value>`.
 pub trait ValueFilter {
     #[doc(hidden)]
     fn into_parts(self) -> (Filter, Option<ValueCallback>);
@@ -50,7 +58,8 @@ pub type TextCallback = Arc<dyn Fn(Option<&str>) -> bool + Send + Sync>;
 pub type ValueCallback = Arc<dyn Fn(Option<&Value>) -> bool + Send + Sync>;
 pub(crate) type ContextCallback = Arc<dyn Fn(&Context) -> bool + Send + Sync>;
 pub(crate) type DelayCallback = Arc<dyn Fn(&Context) -> Duration + Send + Sync>;
-pub(crate) type ResourceCallback = Arc<dyn Fn(&Resource) -> bool + Send + Sync>;
+#[doc(hidden)]
+pub type ResourceCallback = Arc<dyn Fn(&Resource) -> bool + Send + Sync>;
 
 /// The callbacks of one handler.
 #[derive(Default)]
@@ -60,15 +69,15 @@ pub(crate) struct Callbacks {
     pub(crate) value: Option<ValueCallback>,
     pub(crate) old: Option<ValueCallback>,
     pub(crate) new: Option<ValueCallback>,
-    /// All of them have to agree.
+    /// All of them have to return true.
     pub(crate) when: Vec<ContextCallback>,
     pub(crate) resource: Option<ResourceCallback>,
-    /// Of daemons and timers.
+    /// Only for daemons and timers.
     pub(crate) initial_delay: Option<DelayCallback>,
 }
 
 impl Callbacks {
-    /// Calls the callback in question; None if there is none.
+    /// Calls the callback that the engine asks about; None if there is none.
     pub(crate) fn answer(&self, question: &FilterQuestion, context: &Context) -> Option<bool> {
         let value = question.value.as_ref();
         let text = value.and_then(Value::as_str);

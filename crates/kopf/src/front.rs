@@ -1,7 +1,6 @@
-//! The Rust side of the engine's port: calls come in, the users' functions are called, replies go out.
+//! The Rust front: it answers the engine's requests by calling the users' functions.
 //!
-//! It converts and calls. Every function of the user is called so that its panic is an ordinary
-//! error, and its time is limited.
+//! It converts and calls. A panic of a user's function is an ordinary error of the handler, and its time is limited.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,27 +11,34 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kopf_engine::{
     ActivityCall as EngineActivityCall, Admission, CallReply, Configuration, CycleContext, Front, FrontError,
-    FrontFailure, HandlerCall, Level, Record, ServerOptions, Services, Sink, Stop, StorageContent, StorageQuestion,
-    WebhookCall, WebhookContext, WebhookReply,
+    FrontFailure, HandlerCall, Level, Record, ServerOptions, Services, Sink, Stop, WebhookCall, WebhookContext,
+    WebhookReply,
 };
 use kopf_object::Body;
-use kopf_reaction::{CallError, FilterQuestion, Handler, HandlerState, Resource, StopReasons, StorageOperation};
+use kopf_reaction::{CallError, FilterQuestion, Handler, Resource, StopReasons};
 use serde_json::Value;
 use tokio::sync::watch;
 use tracing::Instrument;
 
-use crate::call::{ActivityCall, Call, Invocation, OperatorParts};
-use crate::registry::{AnyFunction, SubhandlerScope};
-use crate::{Context, Error, Patch, Result, logging, review};
+use crate::call::registry::{AnyFunction, SubhandlerScope};
+use crate::call::{
+    ActivityCall, AdmissionCall, BackgroundCall, Change, ChangeCall, ConversionCall, EventCall, IndexCall, Invocation,
+    ObjectParts, OperatorParts,
+};
+use crate::context::Context;
+use crate::context::patch::Patch;
+use crate::context::review::{ReviewRequest, ReviewState};
+use crate::error::{Error, Result};
+use crate::logging;
 
 /// One operator, as the engine sees it.
 pub(crate) struct RustFront {
     pub(crate) operator: Arc<OperatorParts>,
-    /// The settings and the handlers of objects; final from the beginning.
+    /// The settings and the handlers of objects.
     pub(crate) configuration: Configuration,
-    /// How webhooks are served, if they are.
+    /// The server of webhooks, if there is one.
     pub(crate) webhooks: Option<ServerOptions>,
-    /// To end the operator if webhooks cannot be served.
+    /// Stops the operator if webhooks cannot be served.
     pub(crate) stop: Stop,
 }
 
@@ -56,7 +62,8 @@ impl Front for RustFront {
         let served = self.webhooks.is_some();
         Box::pin(async move {
             if asked && !served {
-                return Err(FrontFailure::new("there are handlers of webhooks, but no server: add `.webhooks(…)`"));
+                let text = "there are validating, mutating or converting handlers, but no server: add `.webhooks(…)`";
+                return Err(FrontFailure::new(text));
             }
             Ok(configuration)
         })
@@ -75,11 +82,11 @@ impl Front for RustFront {
                     operator: Arc::clone(&operator),
                     handler: call.handler,
                 };
-                match operator.registry.get(invocation.handler.index).map(|entry| entry.function) {
+                match operator.registry.get(invocation.handler.index).map(|registered| registered.function) {
                     Some(AnyFunction::Activity(function)) => {
                         function(Arc::new(ActivityCall::new(invocation, call.activity))).await
                     }
-                    Some(AnyFunction::Object(_)) | None => Err(unknown(&invocation)),
+                    _ => Err(unknown(&invocation)),
                 }
             };
             reply(guarded(work, timeout_seconds).instrument(span).await, None)
@@ -87,8 +94,7 @@ impl Front for RustFront {
     }
 
     fn call(&self, call: HandlerCall) -> BoxFuture<'static, CallReply> {
-        let context = Context::new(Arc::clone(&call.context));
-        Box::pin(call_object(Arc::clone(&self.operator), call, context))
+        Box::pin(call_object(Arc::clone(&self.operator), call))
     }
 
     fn initial_delay(
@@ -98,8 +104,8 @@ impl Front for RustFront {
     ) -> BoxFuture<'static, Result<f64, FrontFailure>> {
         let operator = Arc::clone(&self.operator);
         Box::pin(async move {
-            let context = Context::new(context);
-            let callback = operator.registry.get(handler.index).and_then(|entry| entry.callbacks.initial_delay.clone());
+            let context = Context::of_cycle(context);
+            let callback = operator.registry.get(handler.index).and_then(|known| known.callbacks.initial_delay.clone());
             let subject = || format!("the initial delay of {} for {}", handler.title(), context.title());
             let asked = || callback.map(|callback| callback(&context));
             let delay = without_panic(asked, subject)?;
@@ -113,13 +119,13 @@ impl Front for RustFront {
         questions: Vec<FilterQuestion>,
     ) -> BoxFuture<'static, Result<Vec<bool>, FrontFailure>> {
         let operator = Arc::clone(&self.operator);
-        Box::pin(async move { answers(&operator, &Context::new(context), &questions) })
+        Box::pin(async move { answers(&operator, &Context::of_cycle(context), &questions) })
     }
 
     fn select(&self, handler: usize, resource: Arc<Resource>) -> BoxFuture<'static, Result<bool, FrontFailure>> {
         let operator = Arc::clone(&self.operator);
         Box::pin(async move {
-            let callbacks = operator.registry.get(handler).map(|entry| entry.callbacks);
+            let callbacks = operator.registry.get(handler).map(|known| known.callbacks);
             let asked =
                 || callbacks.and_then(|callbacks| callbacks.resource.as_ref().map(|callback| callback(&resource)));
             let subject = || format!("the selector of a handler for {resource}");
@@ -127,56 +133,12 @@ impl Front for RustFront {
         })
     }
 
-    fn choose(
-        &self,
-        _: Arc<CycleContext>,
-        _: Vec<Arc<Handler>>,
-        _: Vec<(Arc<str>, HandlerState)>,
-    ) -> BoxFuture<'static, Result<Vec<usize>, FrontFailure>> {
-        Box::pin(async { Err(unsupported("Lifecycle::Front")) })
-    }
-
-    fn read_storage(
-        &self,
-        _: Arc<CycleContext>,
-        _: StorageQuestion,
-    ) -> BoxFuture<'static, Result<StorageContent, FrontFailure>> {
-        Box::pin(async { Err(unsupported("a storage of the front")) })
-    }
-
-    fn write_storage(
-        &self,
-        _: Arc<CycleContext>,
-        _: Vec<StorageOperation>,
-    ) -> BoxFuture<'static, Result<Option<Value>, FrontFailure>> {
-        Box::pin(async { Err(unsupported("a storage of the front")) })
-    }
-
     fn transform(&self, context: Arc<CycleContext>, body: Body) -> BoxFuture<'static, Result<Value, FrontFailure>> {
-        Box::pin(async move { transformed(&Context::new(context), &body) })
+        Box::pin(async move { transformed(&Context::of_cycle(context), &body) })
     }
 
     fn call_webhook(&self, call: WebhookCall) -> BoxFuture<'static, WebhookReply> {
-        let operator = Arc::clone(&self.operator);
-        Box::pin(async move {
-            let context = review::context_of(&call.context);
-            let warnings = context.reviewed().map(|reviewed| reviewed.warnings.clone()).unwrap_or_default();
-            let (children, _) = kopf_engine::Children::channel();
-            let (old, new, diff) = (&call.context.old, &call.context.new, &call.context.diff);
-            let change = Some((old.clone(), new.clone(), diff.clone()));
-            let call = HandlerCall {
-                handler: call.handler,
-                context: context.cycle(),
-                retry: 0,
-                started: call.started,
-                runtime_seconds: 0.0,
-                timeout_seconds: None,
-                change,
-                children,
-                background: None,
-            };
-            WebhookReply { call: call_object(operator, call, context).await, warnings: warnings.texts() }
-        })
+        Box::pin(call_webhook(Arc::clone(&self.operator), call))
     }
 
     fn filter_webhook(
@@ -185,7 +147,7 @@ impl Front for RustFront {
         questions: Vec<FilterQuestion>,
     ) -> BoxFuture<'static, Result<Vec<bool>, FrontFailure>> {
         let operator = Arc::clone(&self.operator);
-        Box::pin(async move { answers(&operator, &review::context_of(&context), &questions) })
+        Box::pin(async move { answers(&operator, &Context::of_review(context), &questions) })
     }
 
     fn transform_webhook(
@@ -193,7 +155,7 @@ impl Front for RustFront {
         context: Arc<WebhookContext>,
         body: Body,
     ) -> BoxFuture<'static, Result<Value, FrontFailure>> {
-        Box::pin(async move { transformed(&review::context_of(&context), &body) })
+        Box::pin(async move { transformed(&Context::of_review(context), &body) })
     }
 
     fn admission(&self, admission: Admission) {
@@ -232,7 +194,8 @@ impl Front for RustFront {
 }
 
 /// Calls the function of a handler of objects.
-async fn call_object(operator: Arc<OperatorParts>, call: HandlerCall, context: Context) -> CallReply {
+async fn call_object(operator: Arc<OperatorParts>, call: HandlerCall) -> CallReply {
+    let context = Context::of_cycle(call.context);
     let patch = context.patch();
     let span = logging::span(&call.handler.id, Some(context.reference()));
     let stops = call.background.as_ref().map(|background| background.stops.clone());
@@ -244,16 +207,36 @@ async fn call_object(operator: Arc<OperatorParts>, call: HandlerCall, context: C
             operator: Arc::clone(&operator),
             handler: call.handler,
         };
-        let Some(AnyFunction::Object(function)) =
-            operator.registry.get(invocation.handler.index).map(|entry| entry.function)
-        else {
+        let Some(registered) = operator.registry.get(invocation.handler.index) else {
             return Err(unknown(&invocation));
         };
-        let scope = SubhandlerScope::new(call.children, operator);
-        let call = Call::new(invocation, context, call.change, scope.clone(), call.background);
-        let result = function(Arc::new(call)).await?;
-        scope.execute(None).await?;
-        Ok(result)
+        let object = ObjectParts { invocation, context };
+        match registered.function {
+            AnyFunction::Change(function) => {
+                let (Some(reason), Some((old, new, diff))) = (object.context.reason(), call.change) else {
+                    return Err(incomplete(&object, "its change"));
+                };
+                let scope = SubhandlerScope::new(call.children, operator);
+                let change = Change { reason, old, new, diff };
+                let result = function(Arc::new(ChangeCall::new(object, change, scope.clone()))).await?;
+                scope.execute(None).await?;
+                Ok(result)
+            }
+            AnyFunction::Event(function) => {
+                let Some(event_type) = object.context.event_type() else {
+                    return Err(incomplete(&object, "its event"));
+                };
+                function(Arc::new(EventCall::new(object, event_type))).await
+            }
+            AnyFunction::Index(function) => function(Arc::new(IndexCall::new(object))).await,
+            AnyFunction::Background(function) => {
+                let Some(background) = call.background else { return Err(incomplete(&object, "its task")) };
+                function(Arc::new(BackgroundCall::new(object, background))).await
+            }
+            AnyFunction::Activity(_) | AnyFunction::Admission(_) | AnyFunction::Conversion(_) => {
+                Err(unknown(&object.invocation))
+            }
+        }
     };
     let guarded = guarded(work, call.timeout_seconds).instrument(span);
     let ending = tokio::select! {
@@ -264,15 +247,51 @@ async fn call_object(operator: Arc<OperatorParts>, call: HandlerCall, context: C
     reply(ending, Some(&patch))
 }
 
-/// Asks the callbacks of filters.
+/// Calls the function of a validating, mutating or converting handler.
+async fn call_webhook(operator: Arc<OperatorParts>, call: WebhookCall) -> WebhookReply {
+    let state = ReviewState::of(&call.context);
+    let context = Context::of_review(Arc::clone(&call.context));
+    let span = logging::span(&call.handler.id, Some(context.reference()));
+    let review = Arc::clone(&state);
+    let work = async move {
+        let invocation = Invocation {
+            retry: 0,
+            started: call.started,
+            runtime: Duration::ZERO,
+            operator: Arc::clone(&operator),
+            handler: call.handler,
+        };
+        let Some(registered) = operator.registry.get(invocation.handler.index) else {
+            return Err(unknown(&invocation));
+        };
+        let object = ObjectParts { invocation, context };
+        match (registered.function, &review.request) {
+            (AnyFunction::Admission(function), ReviewRequest::Admission(request)) => {
+                let (request, warnings) = (Arc::clone(request), review.warnings.clone());
+                function(Arc::new(AdmissionCall::new(object, call.context, request, warnings))).await
+            }
+            (AnyFunction::Conversion(function), ReviewRequest::Conversion(request)) => {
+                function(Arc::new(ConversionCall::new(object, request.clone()))).await
+            }
+            (AnyFunction::Admission(_) | AnyFunction::Conversion(_), ReviewRequest::Unreadable(error)) => {
+                Err(Error::permanent(format!("the review cannot be read: {error}")))
+            }
+            _ => Err(unknown(&object.invocation)),
+        }
+    };
+    let ending = guarded(work, None).instrument(span).await;
+    WebhookReply { call: reply(ending, Some(&state.patch)), warnings: state.warnings.messages() }
+}
+
+/// Calls the callbacks of filters.
 fn answers(
     operator: &OperatorParts,
     context: &Context,
     questions: &[FilterQuestion],
 ) -> Result<Vec<bool>, FrontFailure> {
     let answer = |question: &FilterQuestion| {
-        let entry = operator.registry.get(question.handler);
-        let asked = || entry.and_then(|entry| entry.callbacks.answer(question, context));
+        let registered = operator.registry.get(question.handler);
+        let asked = || registered.and_then(|registered| registered.callbacks.answer(question, context));
         let subject = || format!("the filter {:?} of a handler for {}", question.slot, context.title());
         without_panic(asked, subject)?.ok_or_else(|| FrontFailure::new(format!("{} is not known", subject())))
     };
@@ -288,15 +307,15 @@ fn transformed(context: &Context, body: &Body) -> Result<Value, FrontFailure> {
     Ok(value)
 }
 
-/// What a call came to, before it is put into the words of the engine.
+/// How a call ended, before it is converted for the engine.
 enum Ending {
     Returned(Result<Option<Value>>),
     TimedOut,
-    /// A daemon that did not exit by itself.
+    /// The engine cancelled a daemon that did not exit.
     Cancelled,
 }
 
-/// Waits until a daemon or a timer has to be cancelled; other handlers never are.
+/// Waits until the engine cancels a daemon or a timer; other handlers are never cancelled.
 async fn cancelled(stops: Option<watch::Receiver<StopReasons>>) {
     if let Some(mut stops) = stops
         && stops.wait_for(|reasons| reasons.contains(StopReasons::DAEMON_CANCELLED)).await.is_ok()
@@ -306,7 +325,7 @@ async fn cancelled(stops: Option<watch::Receiver<StopReasons>>) {
     std::future::pending().await
 }
 
-/// Runs users' code with limited time, and with panics as errors.
+/// Runs a user's function with a time limit, and with panics as errors.
 async fn guarded(work: impl Future<Output = Result<Option<Value>>>, timeout_seconds: Option<f64>) -> Ending {
     let caught = AssertUnwindSafe(work).catch_unwind();
     let outcome = match timeout_seconds {
@@ -330,7 +349,7 @@ fn reply(ending: Ending, patch: Option<&Patch>) -> CallReply {
     CallReply { result, error, patch: changes, transformations: patch.is_some_and(Patch::has_transformations) }
 }
 
-/// Runs synchronous code of the user.
+/// Runs a user's callback, with a panic as a failure.
 fn without_panic<T>(work: impl FnOnce() -> T, subject: impl Fn() -> String) -> Result<T, FrontFailure> {
     catch_unwind(AssertUnwindSafe(work))
         .map_err(|panic| FrontFailure::new(format!("{} has failed: {}", subject(), panic_text(panic.as_ref()))))
@@ -345,11 +364,13 @@ fn unknown(invocation: &Invocation) -> Error {
     Error::permanent(format!("there is no function for handler '{}'", invocation.id()))
 }
 
-fn unsupported(what: &str) -> FrontFailure {
-    FrontFailure::new(format!("the settings name {what}, which Rust operators do not have"))
+/// The engine sends every call with what its trigger needs.
+fn incomplete(object: &ObjectParts, what: &str) -> Error {
+    let (id, title) = (object.invocation.id(), object.context.title());
+    Error::permanent(format!("handler '{id}' was called for {title} without {what}"))
 }
 
-/// Out of range means none, or for ever.
+/// Numbers that are no durations are zero, or for ever.
 fn seconds(number: f64) -> Duration {
     Duration::try_from_secs_f64(number).unwrap_or(if number > 0.0 { Duration::MAX } else { Duration::ZERO })
 }

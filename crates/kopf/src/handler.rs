@@ -1,76 +1,114 @@
-//! Which functions can be handlers: async ones, of up to twelve extractors, with any JSON result.
+//! Which functions can be handlers: async functions of up to twelve extractors, with any JSON result.
 //!
-//! Operators and [`Children`](crate::Children) take them by this trait, and keep them erased.
+//! `Operator::on`, `Operator::index` and `Children::on` demand the parts one by one: [`Handler`] for the shape of the
+//! function, [`Parameters`] for its extractors, [`IntoOutcome`] or [`IntoEntries`] for its result. So the compiler
+//! names the parameter or the result that is wrong, without the help of a macro.
+
+mod entries;
 
 use std::any::{TypeId, type_name};
 use std::future::Future;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::call::AnyCall;
-use crate::extract::FromCall;
-use crate::{Call, Error, Result};
+use crate::call::from_call::FromCall;
+use crate::call::registry::Function;
+use crate::error::{Error, Result};
+use crate::index::Requirements;
 
-/// A function of the user. Implemented for async functions and closures whose parameters are extractors.
+pub use entries::IntoEntries;
+pub(crate) use entries::erase_index;
+
+/// A function of the user. Implemented for all async functions and closures of up to twelve parameters.
 ///
-/// `P` are the parameters, `S` is the state of the operator, `C` the kind of calls.
+/// `P` is the tuple of the parameters.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be this handler",
-    note = "a handler is an async function of up to 12 extractors which returns `()` or a `kopf::Result` of something serializable",
-    note = "startup, cleanup and login handlers have no object: they take `State`, `Client`, `Logger`, `Retry`, `Started`, `Runtime`"
+    message = "`{Self}` is not an async function of up to 12 parameters",
+    label = "this must be an async function, or a closure that returns a future",
+    note = "a handler is a function such as `async fn create(spec: Spec<MySpec>, patch: Patch) -> kopf::Result<()>`"
 )]
-pub trait Handler<P, S, C = Call>: Clone + Send + Sync + 'static {
-    /// Extracts the parameters and calls the function.
-    fn call(self, call: Arc<C>, state: Arc<S>) -> BoxFuture<'static, Result<Option<Value>>>;
+pub trait Handler<P>: Clone + Send + Sync + 'static {
+    /// What the function returns in the end.
+    type Output;
+
+    /// What the function returns at once.
+    type Future: Future<Output = Self::Output>;
+
+    /// Calls the function.
+    fn call(self, parameters: P) -> Self::Future;
+}
+
+/// The parameters of a handler. Implemented for tuples of extractors.
+///
+/// `S` is the state of the operator, `C` the call that the handler gets.
+pub trait Parameters<S, C>: Sized + Send + 'static {
+    /// Takes all parameters from the call. The first error ends the call.
+    fn extract(call: &C, state: &S) -> impl Future<Output = Result<Self>> + Send;
+
+    /// Adds what the parameters need from the operator.
+    fn require(requirements: &mut Requirements);
 }
 
 /// What handlers may return.
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot return `{Self}`",
+    label = "this function returns `{Self}`",
+    note = "handlers return `()`, or a `kopf::Result<T>` where `T` implements `serde::Serialize`"
+)]
 pub trait IntoOutcome {
     /// The result as JSON; None if there is none.
     fn into_outcome(self) -> Result<Option<Value>>;
 }
 
-/// A handler without its types: the state is found in the call.
-pub(crate) type Function<C> = Arc<dyn Fn(Arc<C>) -> BoxFuture<'static, Result<Option<Value>>> + Send + Sync>;
-
-macro_rules! handlers_of {
-    ($($extractor:ident)*) => {
-        impl<F, Fut, R, S, C, $($extractor,)*> Handler<($($extractor,)*), S, C> for F
+macro_rules! functions_of {
+    ($($parameter:ident)*) => {
+        impl<F, Fut, $($parameter,)*> Handler<($($parameter,)*)> for F
         where
-            F: FnOnce($($extractor),*) -> Fut + Clone + Send + Sync + 'static,
-            Fut: Future<Output = R> + Send,
-            R: IntoOutcome,
-            S: Send + Sync + 'static,
-            C: AnyCall,
-            $($extractor: FromCall<S, C> + Send,)*
+            F: FnOnce($($parameter),*) -> Fut + Clone + Send + Sync + 'static,
+            Fut: Future,
         {
-            #[allow(non_snake_case, unused_variables)]
-            fn call(self, call: Arc<C>, state: Arc<S>) -> BoxFuture<'static, Result<Option<Value>>> {
-                Box::pin(async move {
-                    $(let $extractor = $extractor::from_call(&call, &state).await?;)*
-                    // The handler may run for long, and has taken what it needs.
-                    drop((call, state));
-                    self($($extractor),*).await.into_outcome()
-                })
+            type Output = Fut::Output;
+            type Future = Fut;
+
+            #[allow(non_snake_case, reason = "the parameters are named as their types")]
+            fn call(self, ($($parameter,)*): ($($parameter,)*)) -> Fut {
+                self($($parameter),*)
+            }
+        }
+
+        impl<S, C, $($parameter,)*> Parameters<S, C> for ($($parameter,)*)
+        where
+            S: Sync,
+            C: Sync,
+            $($parameter: FromCall<S, C> + Send + 'static,)*
+        {
+            #[allow(unused_variables, clippy::unused_unit, reason = "functions without parameters need no call")]
+            async fn extract(call: &C, state: &S) -> Result<Self> {
+                Ok(($($parameter::from_call(call, state).await?,)*))
+            }
+
+            #[allow(unused_variables, reason = "functions without parameters require nothing")]
+            fn require(requirements: &mut Requirements) {
+                $($parameter::require(requirements);)*
             }
         }
     };
 }
 
-macro_rules! handlers_up_to {
-    ($($extractor:ident)*) => { handlers_up_to!(@ [] $($extractor)*); };
-    (@ [$($taken:ident)*]) => { handlers_of!($($taken)*); };
+macro_rules! functions_up_to {
+    ($($parameter:ident)*) => { functions_up_to!(@ [] $($parameter)*); };
+    (@ [$($taken:ident)*]) => { functions_of!($($taken)*); };
     (@ [$($taken:ident)*] $next:ident $($rest:ident)*) => {
-        handlers_of!($($taken)*);
-        handlers_up_to!(@ [$($taken)* $next] $($rest)*);
+        functions_of!($($taken)*);
+        functions_up_to!(@ [$($taken)* $next] $($rest)*);
     };
 }
 
-handlers_up_to!(T1 T2 T3 T4 T5 T6 T7 T8 T9 T10 T11 T12);
+functions_up_to!(T1 T2 T3 T4 T5 T6 T7 T8 T9 T10 T11 T12);
 
 impl IntoOutcome for () {
     fn into_outcome(self) -> Result<Option<Value>> {
@@ -87,23 +125,29 @@ impl<T: Serialize, E: Into<Error>> IntoOutcome for Result<T, E> {
     }
 }
 
-/// Forgets the types of a handler.
+/// Removes the types of a handler.
 pub(crate) fn erase<P, S, C, H>(handler: H) -> Function<C>
 where
     S: Send + Sync + 'static,
     C: AnyCall,
-    H: Handler<P, S, C>,
+    P: Parameters<S, C>,
+    H: Handler<P, Future: Send, Output: IntoOutcome>,
 {
     Arc::new(move |call: Arc<C>| {
         let handler = handler.clone();
-        match call.invocation().state::<S>() {
-            Ok(state) => handler.call(call, state),
-            Err(error) => Box::pin(async move { Err(error) }),
-        }
+        Box::pin(async move {
+            let parameters = {
+                let state = call.invocation().state::<S>()?;
+                P::extract(&call, &state).await?
+            };
+            // The function may run for long, and has what it needs.
+            drop(call);
+            handler.call(parameters).await.into_outcome()
+        })
     })
 }
 
-/// The name of a function, which is its default id; None for closures and pointers, which have none.
+/// The name of a function, which is its default id; None for closures and function pointers.
 pub(crate) fn function_name<H: 'static>() -> Option<&'static str> {
     let full = type_name::<H>();
     let plain = full.split('<').next().filter(|plain| !plain.is_empty()).unwrap_or(full);
@@ -128,12 +172,12 @@ mod tests {
         let _ = std::marker::PhantomData::<T>;
     }
 
-    fn name<H: Handler<P, (), Call>, P>(_: H) -> Option<&'static str> {
+    fn name<H: Handler<P>, P>(_: H) -> Option<&'static str> {
         function_name::<H>()
     }
 
     #[test]
-    fn names() {
+    fn functions_have_names_and_closures_have_none() {
         async fn inner() {}
         assert_eq!(name(create), Some("create"));
         assert_eq!(name(inner), Some("inner"));
@@ -142,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn identities() {
+    fn each_function_has_its_identity() {
         fn identity<H: 'static>(_: &H) -> u64 {
             function_identity::<H>()
         }
@@ -153,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn results() {
+    fn results_become_json() {
         let check = |outcome: Result<Option<Value>>, expected: Option<Value>| assert_eq!(outcome.unwrap(), expected);
         check(().into_outcome(), None);
         check(Ok::<_, Error>(()).into_outcome(), None);

@@ -1,28 +1,20 @@
-//! Indexes: what index handlers have returned for all objects, by keys; filled before other handlers are called.
+//! Indexes: what index functions returned for all objects, by keys. The engine fills them before it calls handlers.
 //!
-//! An index is known by the types of its keys and values: the handlers that fill it return such pairs,
-//! and the handlers that read it have an [`Index<K, V>`] among their parameters.
-
-mod indexer;
+//! The types of the keys and values identify an index: functions that return such pairs fill it, and handlers with an
+//! [`Index<K, V>`] parameter read it.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::call::AnyCall;
-use crate::extract::FromCall;
-use crate::{Error, Result};
-
-pub(crate) use indexer::erase;
-pub use indexer::{Entries, Indexer, IntoEntries};
-
-/// An index: a parameter of handlers, which always shows what is known now. Clones share it.
+/// An index: a parameter of handlers, which always shows the current entries. Clones share it.
 ///
 /// Each object has at most one value under a key; a key has as many values as there are objects under it.
 ///
 /// ```
-/// use kopf::{Index, Meta, Operator, Spec, create_of, index_of};
+/// use kopf::extract::{Index, Meta, Spec};
+/// use kopf::{Operator, of, on};
 /// # use kube::CustomResource;
 /// # use schemars::JsonSchema;
 /// # use serde::{Deserialize, Serialize};
@@ -45,24 +37,24 @@ pub use indexer::{Entries, Indexer, IntoEntries};
 ///     Ok(worker.ok_or_else(|| kopf::Error::temporary("there are no workers"))?.to_string())
 /// }
 ///
-/// let operator: Operator = Operator::new().index(index_of::<Worker>(), workers).on(create_of::<Task>(), assign);
+/// let operator: Operator = Operator::new().index(on::index(of::<Worker>()), workers).on(on::create(of::<Task>()), assign);
 /// # drop(operator);
 /// ```
 pub struct Index<K, V> {
-    shared: Arc<RwLock<Content<K, V>>>,
+    shared: Arc<RwLock<IndexEntries<K, V>>>,
 }
 
-struct Content<K, V> {
-    /// The values by their keys and by the objects from which they have come.
+struct IndexEntries<K, V> {
+    /// The values by their keys, and by the objects that they are from.
     values: HashMap<Arc<K>, HashMap<Arc<str>, Arc<V>>>,
-    /// The keys under which the objects are.
+    /// The keys of each object.
     keys: HashMap<Arc<str>, HashSet<Arc<K>>>,
 }
 
 impl<K: Eq + Hash, V> Index<K, V> {
     /// An empty index, for calling handlers in tests; see also [`insert`](Self::insert).
     pub fn new() -> Self {
-        Self { shared: Arc::new(RwLock::new(Content { values: HashMap::new(), keys: HashMap::new() })) }
+        Self { shared: Arc::new(RwLock::new(IndexEntries { values: HashMap::new(), keys: HashMap::new() })) }
     }
 
     /// All values under the key, of all objects, in no particular order.
@@ -70,7 +62,7 @@ impl<K: Eq + Hash, V> Index<K, V> {
         self.read().values.get(key).map(|values| values.values().map(Arc::clone).collect()).unwrap_or_default()
     }
 
-    /// Whether there is anything under the key.
+    /// Whether any object has the key.
     pub fn contains(&self, key: &K) -> bool {
         self.read().values.contains_key(key)
     }
@@ -80,51 +72,51 @@ impl<K: Eq + Hash, V> Index<K, V> {
         self.read().values.keys().map(Arc::clone).collect()
     }
 
-    /// All keys with their values, as they are now.
+    /// All keys with their current values.
     pub fn to_vec(&self) -> Vec<(Arc<K>, Vec<Arc<V>>)> {
-        let content = self.read();
-        let pairs = content.values.iter();
+        let entries = self.read();
+        let pairs = entries.values.iter();
         pairs.map(|(key, values)| (Arc::clone(key), values.values().map(Arc::clone).collect())).collect()
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.read().values.len()
     }
 
-    /// Whether there is nothing at all.
+    /// Whether the index has no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Lets the object have this one more value, for calling handlers in tests.
+    /// Adds a value for the object, for calling handlers in tests.
     pub fn insert(&self, object: &str, key: K, value: V) {
         self.write().insert(&Arc::from(object), Arc::new(key), Arc::new(value));
     }
 
-    /// Lets the object have these values and no others.
+    /// Replaces all values of the object.
     pub(crate) fn replace(&self, uid: &Arc<str>, entries: Vec<(K, V)>) {
-        let mut content = self.write();
+        let mut known = self.write();
         let entries: Vec<_> = entries.into_iter().map(|(key, value)| (Arc::new(key), Arc::new(value))).collect();
-        let outdated = content.keys.remove(uid).unwrap_or_default();
+        let outdated = known.keys.remove(uid).unwrap_or_default();
         for key in outdated.iter().filter(|key| !entries.iter().any(|(kept, _)| kept == *key)) {
-            content.remove(uid, key);
+            known.remove(uid, key);
         }
         for (key, value) in entries {
-            content.insert(uid, key, value);
+            known.insert(uid, key, value);
         }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Content<K, V>> {
+    fn read(&self) -> RwLockReadGuard<'_, IndexEntries<K, V>> {
         self.shared.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Content<K, V>> {
+    fn write(&self) -> RwLockWriteGuard<'_, IndexEntries<K, V>> {
         self.shared.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K: Eq + Hash, V> Content<K, V> {
+impl<K: Eq + Hash, V> IndexEntries<K, V> {
     fn insert(&mut self, uid: &Arc<str>, key: Arc<K>, value: Arc<V>) {
         self.keys.entry(Arc::clone(uid)).or_default().insert(Arc::clone(&key));
         self.values.entry(key).or_default().insert(Arc::clone(uid), value);
@@ -158,16 +150,19 @@ impl<K: Eq + Hash, V> std::fmt::Debug for Index<K, V> {
     }
 }
 
-impl<S, C, K, V> FromCall<S, C> for Index<K, V>
-where
-    S: Sync,
-    C: AnyCall,
-    K: Eq + Hash + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-{
-    async fn from_call(call: &C, _: &S) -> Result<Self> {
-        let index = call.invocation().operator.indexes.get();
-        index.ok_or_else(|| Error::permanent(format!("the operator has no {}", type_name::<Self>())))
+/// What the parameters of a handler need from the operator; see
+/// [`FromCall::require`](crate::extract::FromCall::require).
+#[derive(Debug, Default)]
+pub struct Requirements {
+    /// The types of the indexes, and their names for people.
+    indexes: Vec<(TypeId, String)>,
+}
+
+impl Requirements {
+    /// Some function has to fill this index: see [`Operator::index`](crate::Operator::index).
+    pub fn index<K: 'static, V: 'static>(&mut self) {
+        let name = format!("Index<{}, {}>", type_name::<K>(), type_name::<V>());
+        self.indexes.push((TypeId::of::<Index<K, V>>(), name));
     }
 }
 
@@ -178,12 +173,12 @@ type Removal = Arc<dyn Fn(&Arc<str>) + Send + Sync>;
 #[derive(Default)]
 pub(crate) struct Indexes {
     by_types: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
-    /// How to remove an object, by the ids of the handlers.
+    /// How to remove an object, by the ids of the index functions.
     by_ids: HashMap<Arc<str>, Removal>,
 }
 
 impl Indexes {
-    /// The index of these types, to be filled by this handler, too.
+    /// The index of these types, which the function with this id fills.
     pub(crate) fn add<K, V>(&mut self, id: &Arc<str>) -> Index<K, V>
     where
         K: Eq + Hash + Send + Sync + 'static,
@@ -197,8 +192,14 @@ impl Indexes {
         index
     }
 
-    fn get<K: 'static, V: 'static>(&self) -> Option<Index<K, V>> {
+    pub(crate) fn get<K: 'static, V: 'static>(&self) -> Option<Index<K, V>> {
         self.by_types.get(&TypeId::of::<Index<K, V>>())?.downcast_ref::<Index<K, V>>().cloned()
+    }
+
+    /// The first requirement that no function fulfils.
+    pub(crate) fn missing<'a>(&self, requirements: &'a Requirements) -> Option<&'a str> {
+        let missing = requirements.indexes.iter().find(|(types, _)| !self.by_types.contains_key(types));
+        missing.map(|(_, name)| name.as_str())
     }
 
     pub(crate) fn unindex(&self, uid: &Arc<str>, ids: &[Arc<str>]) {
@@ -208,7 +209,7 @@ impl Indexes {
     }
 }
 
-/// What the values of an index have come from: several handlers may fill the same index with the same object.
+/// The source of values: several functions may index the same object into the same index.
 pub(crate) fn source(id: &str, uid: &str) -> Arc<str> {
     format!("{id}/{uid}").into()
 }
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_come_change_and_go() {
+    fn replacing_the_entries_of_an_object_removes_its_outdated_keys() {
         let index: Index<&'static str, i32> = Index::new();
         let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
         index.replace(&a, vec![("x", 1), ("y", 2)]);
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn indexes_are_found_by_their_types_and_ids() {
+    fn functions_with_the_same_types_share_an_index() {
         let mut indexes = Indexes::default();
         let (first, second): (Arc<str>, Arc<str>) = ("first".into(), "second".into());
         let index = indexes.add::<u8, u8>(&first);

@@ -1,9 +1,9 @@
-//! How log records become events of `tracing`, and how `run_cli` shows them.
+//! Log records become events of `tracing`, and `run_cli` shows them.
 //!
-//! The records of the engine and those of [`Logger`](crate::Logger) are events with the fields
-//! `logger` and `object.*`; any subscriber may be installed for them. That of the command line
-//! writes them in the formats of `kopf run`.
+//! The records of the engine and of [`Logger`] are events with the fields `logger` and `object.*`. Applications may
+//! install any subscriber for them. The subscriber of the command line writes them in the formats of `kopf run`.
 
+mod logger;
 mod format;
 
 use std::fmt::Display;
@@ -16,6 +16,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{EnvFilter, Registry};
 
 pub(crate) use format::{FormatLayer, LogFormat};
+pub use logger::Logger;
 
 /// The logger of everything about objects.
 pub(crate) const OBJECTS: &str = "kopf.objects";

@@ -1,19 +1,47 @@
-//! Which kinds of objects a handler is for, where that is not said by a type.
+//! Which resources a handler is for: by a type, a name, or a function.
 
 use std::sync::Arc;
 
-use kopf_reaction::{Resource, Selector};
+pub use kopf_reaction::{Resource, Selector};
 
 use crate::filter::ResourceCallback;
 
-/// Every kind of objects in the cluster, except events.
+/// The resource of a type, such as `of::<Deployment>()` or of a custom resource.
+///
+/// ```
+/// use k8s_openapi::api::apps::v1::Deployment;
+/// use kopf::{of, on};
+///
+/// let registration = on::create(of::<Deployment>());
+/// # drop(registration);
+/// ```
+pub fn of<K: kube::Resource<DynamicType = ()>>() -> Selector {
+    Selector {
+        group: Some(K::group(&()).into_owned()),
+        version: Some(K::version(&()).into_owned()),
+        plural: Some(K::plural(&()).into_owned()),
+        ..Selector::default()
+    }
+}
+
+/// The resource of this name, written as in [`IntoSelector`].
+pub fn named(text: &str) -> Selector {
+    parse(text)
+}
+
+/// Every resource in the cluster, except events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Everything;
 
-/// What can select kinds of objects: a text, a [`Selector`], [`Everything`], or a closure of a `&Resource`.
+/// What can select resources: [`of::<T>()`](of), a name, a [`Selector`], [`Everything`], or a closure that takes a
+/// `&Resource`.
 ///
-/// A text is `group/version/name`, `group/name`, `v1/name` for the core group, `name.version.group`,
-/// or just a name; and a name is the plural, singular, kind, or a short name.
+/// A name is written as `group/version/name`, `group/name`, `v1/name` for the core group, `name.version.group`,
+/// or just `name`, where `name` is the plural, the singular, the kind, or a short name.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not select resources",
+    note = "use `of::<T>()`, a name such as \"kopf.dev/v1/kopfexamples\", `Everything`, or a closure that takes a `&Resource`"
+)]
 pub trait IntoSelector {
     #[doc(hidden)]
     fn into_parts(self) -> (Selector, Option<ResourceCallback>);
@@ -46,16 +74,6 @@ impl IntoSelector for String {
 impl<F: Fn(&Resource) -> bool + Send + Sync + 'static> IntoSelector for F {
     fn into_parts(self) -> (Selector, Option<ResourceCallback>) {
         (Selector { callback: true, ..Selector::default() }, Some(Arc::new(self)))
-    }
-}
-
-/// The selector of a kind that is known by its type.
-pub(crate) fn of_type<K: kube::Resource<DynamicType = ()>>() -> Selector {
-    Selector {
-        group: Some(K::group(&()).into_owned()),
-        version: Some(K::version(&()).into_owned()),
-        plural: Some(K::plural(&()).into_owned()),
-        ..Selector::default()
     }
 }
 
@@ -96,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts() {
+    fn names_are_parsed() {
         let check = |text: &str, expected: (Option<&str>, Option<&str>, &str)| {
             let (selector, _) = text.into_parts();
             let parts = (selector.group.as_deref(), selector.version.as_deref(), selector.any_name.as_deref());
@@ -112,8 +130,8 @@ mod tests {
     }
 
     #[test]
-    fn types() {
-        let selector = of_type::<k8s_openapi::api::apps::v1::Deployment>();
+    fn types_select_by_group_version_and_plural() {
+        let selector = of::<k8s_openapi::api::apps::v1::Deployment>();
         assert_eq!(selector.to_string(), "Selector(group='apps', version='v1', plural='deployments')");
     }
 }

@@ -1,13 +1,14 @@
-//! Operators on the embedded cluster, in one process and without a network: whole lives of objects,
-//! with the hours of their retries, in milliseconds.
+//! Operators on the embedded cluster, in one process and without a network: hours of an object's life, with all
+//! retries, pass in milliseconds.
 
-// Helpers of tests may panic as tests may.
+// Helpers of tests may panic.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::future::Future;
 use std::time::Duration;
 
-use kopf::{Index, Meta, Operator, Patch, Retry, Spec, create_of, delete_of, index_of, update_of};
+use kopf::extract::{Index, Meta, Patch, Retry, Spec};
+use kopf::{Operator, of, on};
 use kopf_cluster::{Cluster, Effect, Fault, Options};
 use kube::api::{DeleteParams, PatchParams, PostParams};
 use kube::{Api, Client, CustomResource, CustomResourceExt, ResourceExt};
@@ -26,7 +27,7 @@ struct ExampleSpec {
 #[serde(default)]
 struct ExampleStatus {
     size: Option<i32>,
-    tries: Option<i64>,
+    attempts: Option<i64>,
 }
 
 async fn take_size(spec: Spec<ExampleSpec>, patch: Patch) -> kopf::Result<()> {
@@ -37,14 +38,14 @@ async fn take_size(spec: Spec<ExampleSpec>, patch: Patch) -> kopf::Result<()> {
 async fn say_goodbye(_: Meta) {}
 
 async fn fail_thrice(retry: Retry, patch: Patch) -> kopf::Result<()> {
-    patch.status("tries", retry.0 + 1)?;
+    patch.status("attempts", retry.0 + 1)?;
     match retry.0 {
         0..3 => Err(kopf::Error::temporary("not yet").after(Duration::from_secs(3600))),
         _ => Ok(()),
     }
 }
 
-/// A cluster with the kind of the tests.
+/// A cluster with the custom resource of the tests.
 async fn cluster() -> (Cluster, Client) {
     let cluster = Cluster::new(Options { workloads: None, ..Options::default() });
     cluster.apply(&serde_json::to_string(&Example::crd()).unwrap(), "default").await.unwrap();
@@ -52,25 +53,25 @@ async fn cluster() -> (Cluster, Client) {
     (cluster, client)
 }
 
-/// Runs the operator while the story is told; an error of any of them fails the test.
-async fn tell(operator: Operator, client: Client, story: impl Future<Output = ()>) {
+/// Runs the operator while the steps are made; an error of either fails the test.
+async fn run_while(operator: Operator, client: Client, steps: impl Future<Output = ()>) {
     let (end, ended) = oneshot::channel::<()>();
     let operator = operator.simulated_time().all_namespaces().stop_when(async move {
         let _ = ended.await;
     });
-    let story = async move {
-        story.await;
+    let steps = async move {
+        steps.await;
         let _ = end.send(());
     };
-    let (done, ()) = tokio::join!(operator.run(client), story);
+    let (done, ()) = tokio::join!(operator.run(client), steps);
     done.unwrap();
 }
 
-/// Waits until an object is so. Time is paused, so that it costs none; and it looks ever more seldom.
-async fn wait_for(api: &Api<Example>, name: &str, is_so: impl Fn(Option<&Example>) -> bool) {
+/// Waits until an object fulfils the condition. Time is paused, so that waiting costs none; the pauses grow.
+async fn wait_for(api: &Api<Example>, name: &str, condition: impl Fn(Option<&Example>) -> bool) {
     let mut pause = Duration::from_millis(1);
     while pause < Duration::from_secs(86_400) {
-        if is_so(api.get_opt(name).await.unwrap().as_ref()) {
+        if condition(api.get_opt(name).await.unwrap().as_ref()) {
             return;
         }
         tokio::time::sleep(pause).await;
@@ -84,14 +85,14 @@ fn size(example: Option<&Example>) -> Option<i32> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_life_of_an_object() {
+async fn an_object_is_created_updated_and_deleted() {
     let (_cluster, client) = cluster().await;
     let api = Api::<Example>::default_namespaced(client.clone());
     let operator = Operator::new()
-        .on(create_of::<Example>(), take_size)
-        .on(update_of::<Example>().id("resize"), take_size)
-        .on(delete_of::<Example>(), say_goodbye);
-    tell(operator, client, async {
+        .on(on::create(of::<Example>()), take_size)
+        .on(on::update(of::<Example>()).id("resize"), take_size)
+        .on(on::delete(of::<Example>()), say_goodbye);
+    run_while(operator, client, async {
         api.create(&PostParams::default(), &Example::new("one", ExampleSpec { size: 3 })).await.unwrap();
         wait_for(&api, "one", |example| size(example) == Some(3)).await;
         assert_eq!(api.get("one").await.unwrap().finalizers(), ["kopf.zalando.org/KopfFinalizerMarker"]);
@@ -109,20 +110,20 @@ async fn hours_of_retries_take_no_time() {
     let (_cluster, client) = cluster().await;
     let api = Api::<Example>::default_namespaced(client.clone());
     let started = tokio::time::Instant::now();
-    tell(Operator::new().on(create_of::<Example>(), fail_thrice), client, async {
+    run_while(Operator::new().on(on::create(of::<Example>()), fail_thrice), client, async {
         api.create(&PostParams::default(), &Example::new("one", ExampleSpec { size: 1 })).await.unwrap();
-        let tries = |example: Option<&Example>| example?.status.as_ref()?.tries;
-        wait_for(&api, "one", |example| tries(example) == Some(4)).await;
+        let attempts = |example: Option<&Example>| example?.status.as_ref()?.attempts;
+        wait_for(&api, "one", |example| attempts(example) == Some(4)).await;
     })
     .await;
     assert!(started.elapsed() >= Duration::from_secs(3 * 3600), "{:?}", started.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_lost_when_the_api_fails() {
+async fn no_object_is_lost_when_the_api_fails() {
     let (cluster, client) = cluster().await;
     let api = Api::<Example>::default_namespaced(client.clone());
-    tell(Operator::new().on(create_of::<Example>(), take_size), client, async {
+    run_while(Operator::new().on(on::create(of::<Example>()), take_size), client, async {
         let resource = "examples.kopf.dev";
         for (index, effect) in
             [Effect::EndWatch, Effect::ExpireWatch, Effect::SilenceWatch, Effect::error(500)].into_iter().enumerate()
@@ -162,8 +163,9 @@ async fn indexes_are_complete_before_the_first_handler() {
         let example = Example::new(&format!("example-{number}"), ExampleSpec { size });
         api.create(&PostParams::default(), &example).await.unwrap();
     }
-    let operator = Operator::new().index(index_of::<Example>(), names_by_size).on(create_of::<Example>(), count_same);
-    tell(operator, client, async {
+    let operator =
+        Operator::new().index(on::index(of::<Example>()), names_by_size).on(on::create(of::<Example>()), count_same);
+    run_while(operator, client, async {
         for (number, same) in [3, 3, 3, 1, 0, 0].into_iter().enumerate() {
             wait_for(&api, &format!("example-{number}"), |example| size(example) == Some(same)).await;
         }
@@ -177,20 +179,20 @@ async fn indexes_are_complete_before_the_first_handler() {
 }
 
 #[tokio::test]
-async fn an_index_function_is_not_a_handler() {
+async fn an_index_that_no_function_fills_keeps_the_operator_from_starting() {
     let (_cluster, client) = cluster().await;
-    let operator: Operator = Operator::new().on(index_of::<Example>(), say_goodbye);
+    let operator = Operator::new().on(on::create(of::<Example>()), count_same);
     let refused = operator.run(client).await.unwrap_err().to_string();
-    assert!(refused.contains("`Operator::index`"), "{refused}");
+    assert!(refused.contains("handler 'count_same' has a parameter `Index<embedded::Size, "), "{refused}");
 }
 
-/// What another operator has told just now.
+/// The keep-alive of another operator, sent just now.
 fn peer(priority: i64, lifetime: i64) -> serde_json::Value {
     json!({"priority": priority, "lifetime": lifetime, "lastseen": jiff::Timestamp::now().to_string()})
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_waits_for_a_more_important_operator() {
+async fn it_pauses_for_an_operator_of_higher_priority() {
     let (cluster, client) = cluster().await;
     let crd = include_str!("../../../tests/support/crds/peering.yaml");
     cluster.apply(crd, "default").await.unwrap();
@@ -201,7 +203,7 @@ async fn it_waits_for_a_more_important_operator() {
     cluster.apply(&team.to_string(), "default").await.unwrap();
     let api = Api::<Example>::default_namespaced(client.clone());
     let started = tokio::time::Instant::now();
-    tell(Operator::new().on(create_of::<Example>(), take_size), client, async {
+    run_while(Operator::new().on(on::create(of::<Example>()), take_size), client, async {
         api.create(&PostParams::default(), &Example::new("one", ExampleSpec { size: 3 })).await.unwrap();
         wait_for(&api, "one", |example| size(example) == Some(3)).await;
     })
@@ -226,22 +228,22 @@ async fn fetch(port: u16, path: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn probes_and_metrics() {
+async fn the_operator_serves_probes_and_metrics() {
     let (_cluster, client) = cluster().await;
     let api = Api::<Example>::default_namespaced(client.clone());
     api.create(&PostParams::default(), &Example::new("one", ExampleSpec { size: 3 })).await.unwrap();
     let port = std::net::TcpListener::bind("localhost:0").unwrap().local_addr().unwrap().port();
     let (end, ended) = oneshot::channel::<()>();
     let operator = Operator::new()
-        .index(index_of::<Example>(), names_by_size)
-        .on(create_of::<Example>(), take_size)
-        .on(kopf::probe(), count_objects)
+        .index(on::index(of::<Example>()), names_by_size)
+        .on(on::create(of::<Example>()), take_size)
+        .on(on::probe(), count_objects)
         .liveness(format!("http://localhost:{port}/healthz"))
         .all_namespaces()
         .stop_when(async move {
             let _ = ended.await;
         });
-    let story = async {
+    let steps = async {
         wait_for(&api, "one", |example| size(example) == Some(3)).await;
         assert_eq!(fetch(port, "/healthz").await, ("200".to_owned(), r#"{"count_objects":1}"#.to_owned()));
         assert_eq!(fetch(port, "/readyz").await.0, "200");
@@ -256,6 +258,6 @@ async fn probes_and_metrics() {
         }
         let _ = end.send(());
     };
-    let (done, ()) = tokio::join!(operator.run(client), story);
+    let (done, ()) = tokio::join!(operator.run(client), steps);
     done.unwrap();
 }

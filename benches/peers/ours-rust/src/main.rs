@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kopf::{Meta, Operator, Patch, Spec, create_of, delete_of, timer_of, update_of};
+use kopf::extract::{Meta, Patch, Spec};
+use kopf::{Operator, of, on};
 use kube::CustomResource;
 use mimalloc::MiMalloc;
 use schemars::JsonSchema;
@@ -57,12 +58,12 @@ fn main() -> kopf::ExitCode {
             settings.posting.enabled = false;
             settings.persistence.finalizer = "bench.dev/kopf".to_owned();
         })
-        .on(create_of::<Widget>(), apply)
-        .on(update_of::<Widget>(), apply)
-        .on(delete_of::<Widget>(), cleanup);
+        .on(on::create(of::<Widget>()), apply)
+        .on(on::update(of::<Widget>()), apply)
+        .on(on::delete(of::<Widget>()), cleanup);
     let interval = std::env::var("BENCH_TIMERS").ok().and_then(|text| text.parse().ok());
     match interval.map(Duration::from_secs_f64) {
-        Some(interval) => operator.on(timer_of::<Widget>().every(interval), tick).main(),
+        Some(interval) => operator.on(on::timer(of::<Widget>()).every(interval), tick).main(),
         None => operator.main(),
     }
 }

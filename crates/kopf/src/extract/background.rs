@@ -1,4 +1,4 @@
-//! What daemons and timers have while they run: the request to stop, and the newest state of the object.
+//! What daemons and timers have while they run: the request to stop, and the latest state of the object.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,13 +11,15 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use super::FromCall;
-use crate::{Call, Error, Result};
+use crate::call::BackgroundCall;
+use crate::error::{Error, Result};
 
-/// Whether a daemon or a timer is to stop. Clones are the same request.
+/// Whether a daemon or a timer has to stop. Clones share the request.
 ///
 /// ```
 /// use std::time::Duration;
-/// use kopf::{Logger, Stopped};
+/// use kopf::extract::{Logger, Stopped};
+/// use kopf::{Operator, on};
 ///
 /// async fn watch_over(stopped: Stopped, logger: Logger) -> kopf::Result<()> {
 ///     while !stopped.wait_for(Duration::from_secs(10)).await {
@@ -25,44 +27,44 @@ use crate::{Call, Error, Result};
 ///     }
 ///     Ok(())
 /// }
-/// # let _: kopf::Operator = kopf::Operator::new().on(kopf::daemon("kopfexamples"), watch_over);
+/// # let _: Operator = Operator::new().on(on::daemon("kopfexamples"), watch_over);
 /// ```
 #[derive(Clone)]
 pub struct Stopped {
     reasons: watch::Receiver<StopReasons>,
-    /// Where there is nobody else to keep the channel open.
+    /// Keeps the channel open where the engine does not.
     _sender: Option<Arc<watch::Sender<StopReasons>>>,
 }
 
 impl Stopped {
-    /// For tests of handlers: with these reasons from the beginning; none of them means that it never comes.
+    /// A request with these reasons, for calling handlers in tests; without any, it never comes.
     pub fn with(reasons: StopReasons) -> Self {
         let (sender, receiver) = watch::channel(reasons);
         Self { reasons: receiver, _sender: Some(Arc::new(sender)) }
     }
 
-    /// Whether it is to stop.
+    /// Whether the handler has to stop.
     pub fn is_set(&self) -> bool {
         !self.reasons().is_empty()
     }
 
-    /// Why it is to stop, and how far the stopping has come.
+    /// Why the handler has to stop, and how far the stopping has come.
     pub fn reasons(&self) -> StopReasons {
         *self.reasons.borrow()
     }
 
-    /// Waits until it is to stop.
+    /// Waits until the handler has to stop.
     pub async fn wait(&self) {
         let mut reasons = self.reasons.clone();
         if reasons.wait_for(|reasons| !reasons.is_empty()).await.is_err() {
-            // The one who would tell is gone: the call itself is about to be dropped.
+            // The sender is gone: the engine is about to drop the call.
             std::future::pending::<()>().await;
         }
     }
 
-    /// Waits until it is to stop, but no longer than that; gives whether it is to stop.
+    /// Waits until the handler has to stop, up to the timeout. Returns whether it has to.
     pub async fn wait_for(&self, timeout: Duration) -> bool {
-        // It does not matter which of both it was: the flag tells.
+        // The flag says which of the two it was.
         let _ = tokio::time::timeout(timeout, self.wait()).await;
         self.is_set()
     }
@@ -74,14 +76,13 @@ impl fmt::Debug for Stopped {
     }
 }
 
-impl<S: Sync> FromCall<S> for Stopped {
-    async fn from_call(call: &Call, _: &S) -> Result<Self> {
-        let background = call.background().ok_or_else(|| call.reject("it is neither a daemon nor a timer"))?;
-        Ok(Self { reasons: background.stops.clone(), _sender: None })
+impl<S: Sync> FromCall<S, BackgroundCall> for Stopped {
+    async fn from_call(call: &BackgroundCall, _: &S) -> Result<Self> {
+        Ok(Self { reasons: call.background().stops.clone(), _sender: None })
     }
 }
 
-/// The object as it is now, at every look: for daemons, which see it change while they run.
+/// The latest state of the object, at every look: daemons see the object change while they run.
 #[derive(Clone, Debug)]
 pub struct Latest {
     live: Arc<LiveBody>,
@@ -109,9 +110,8 @@ impl Latest {
     }
 }
 
-impl<S: Sync> FromCall<S> for Latest {
-    async fn from_call(call: &Call, _: &S) -> Result<Self> {
-        let background = call.background().ok_or_else(|| call.reject("it is neither a daemon nor a timer"))?;
-        Ok(Self { live: Arc::clone(&background.live) })
+impl<S: Sync> FromCall<S, BackgroundCall> for Latest {
+    async fn from_call(call: &BackgroundCall, _: &S) -> Result<Self> {
+        Ok(Self { live: Arc::clone(&call.background().live) })
     }
 }

@@ -1,4 +1,4 @@
-//! What has happened to the object: the reason, the states before and after, the difference.
+//! What happened to the object: the reason, the states before and after, the difference, the type of the event.
 
 use std::ops::Deref;
 
@@ -8,18 +8,18 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{FromCall, read};
-use crate::{Call, Result};
+use crate::call::{ChangeCall, ComparingCall, EventCall};
+use crate::error::Result;
 
-/// The object as it was handled last; for handlers with a field, that field.
+/// The object as it was handled last, or before the change under review; for handlers with a field, that field.
 ///
-/// It is null where there was nothing: use `Old<Option<T>>` if that may happen (creation, new fields).
+/// Use `Old<Option<T>>` where there may be no old value (creation, new fields).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Old<T>(pub T);
 
-/// The object as it is now, without what does not matter for changes; for handlers with a field,
-/// that field.
+/// The essence of the object now, or the object after the change under review; for handlers with a field, that field.
 ///
-/// It is null where there is nothing: use `New<Option<T>>` if that may happen (removed fields).
+/// Use `New<Option<T>>` where there may be no new value (removed fields, deletion).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct New<T>(pub T);
 
@@ -39,40 +39,35 @@ impl<T> Deref for New<T> {
     }
 }
 
-impl<S: Sync, T: DeserializeOwned> FromCall<S> for Old<T> {
-    async fn from_call(call: &Call, _: &S) -> Result<Self> {
-        read(call, "old", call.old().unwrap_or(&Value::Null)).map(Self)
+impl<S: Sync, C: ComparingCall, T: DeserializeOwned> FromCall<S, C> for Old<T> {
+    async fn from_call(call: &C, _: &S) -> Result<Self> {
+        read(call, "old", call.old_value().unwrap_or(&Value::Null)).map(Self)
     }
 }
 
-impl<S: Sync, T: DeserializeOwned> FromCall<S> for New<T> {
-    async fn from_call(call: &Call, _: &S) -> Result<Self> {
+impl<S: Sync, C: ComparingCall, T: DeserializeOwned> FromCall<S, C> for New<T> {
+    async fn from_call(call: &C, _: &S) -> Result<Self> {
         read(call, "new", call.new_value().unwrap_or(&Value::Null)).map(Self)
     }
 }
 
-/// The changes from old to new; empty for event handlers.
-impl<S: Sync> FromCall<S> for Diff {
-    async fn from_call(call: &Call, _: &S) -> Result<Self> {
-        Ok(call.diff().cloned().unwrap_or_default())
+/// The changes from old to new.
+impl<S: Sync, C: ComparingCall> FromCall<S, C> for Diff {
+    async fn from_call(call: &C, _: &S) -> Result<Self> {
+        Ok(call.diff().clone())
     }
 }
 
-impl<S: Sync> FromCall<S> for Reason {
-    async fn from_call(call: &Call, _: &S) -> Result<Self> {
-        call.context().reason().ok_or_else(|| call.reject("it is not known what has happened"))
+/// Why the handler is called.
+impl<S: Sync> FromCall<S, ChangeCall> for Reason {
+    async fn from_call(call: &ChangeCall, _: &S) -> Result<Self> {
+        Ok(call.reason())
     }
 }
 
-/// How the object has come, in event handlers; elsewhere, use `Option<EventType>`.
-impl<S: Sync> FromCall<S> for EventType {
-    async fn from_call(call: &Call, _: &S) -> Result<Self> {
-        call.context().event_type().ok_or_else(|| call.reject("it has not come by an event"))
-    }
-}
-
-impl<S: Sync> FromCall<S> for Option<EventType> {
-    async fn from_call(call: &Call, _: &S) -> Result<Self> {
-        Ok(call.context().event_type())
+/// How the object came.
+impl<S: Sync> FromCall<S, EventCall> for EventType {
+    async fn from_call(call: &EventCall, _: &S) -> Result<Self> {
+        Ok(call.event_type())
     }
 }

@@ -8,11 +8,12 @@ use kube::api::ObjectMeta;
 use serde_json::Value;
 
 use super::{FromCall, read};
-use crate::{Call, Result};
+use crate::call::ObjectCall;
+use crate::error::Result;
 
 /// The metadata of the object; dereferences to kube's [`ObjectMeta`].
 ///
-/// The managed fields are left out, as they cost more than all the rest; [`Object`](crate::Object) has them.
+/// Without the managed fields, which cost more than all the rest; [`Object`](super::Object) has them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Meta {
     metadata: ObjectMeta,
@@ -23,7 +24,7 @@ pub struct Meta {
 static NOTHING: BTreeMap<String, String> = BTreeMap::new();
 
 impl Meta {
-    /// Metadata of any kind of objects, for calling handlers in tests.
+    /// Metadata of an object of any kind, for calling handlers in tests.
     pub fn new(api_version: impl Into<String>, kind: impl Into<String>, metadata: ObjectMeta) -> Self {
         Self { metadata, api_version: api_version.into(), kind: kind.into() }
     }
@@ -94,8 +95,8 @@ impl Deref for Meta {
     }
 }
 
-impl<S: Sync> FromCall<S> for Meta {
-    async fn from_call(call: &Call, _: &S) -> Result<Self> {
+impl<S: Sync, C: ObjectCall> FromCall<S, C> for Meta {
+    async fn from_call(call: &C, _: &S) -> Result<Self> {
         let context = call.context();
         let metadata = match context.body().without_managed_fields().get("metadata") {
             Some(metadata) if *metadata != Value::Null => read(call, "metadata", metadata)?,

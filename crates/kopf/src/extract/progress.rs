@@ -1,23 +1,23 @@
-//! How often and how long the handler has been tried, over restarts of the operator.
+//! The attempts of the handler so far, also before the operator was restarted.
 
 use std::ops::Deref;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::FromCall;
-use crate::Result;
+use super::{FromCall, Logger};
 use crate::call::AnyCall;
+use crate::error::Result;
 
-/// How often the handler was tried before: zero in its first call.
+/// The number of earlier attempts: zero in the first call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Retry(pub u32);
 
-/// When the handler was tried for the first time.
+/// The time of the first attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Started(pub Timestamp);
 
-/// How long ago the handler was tried for the first time.
+/// The time since the first attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Runtime(pub Duration);
 
@@ -37,6 +37,13 @@ macro_rules! of_invocation {
             }
         }
     )*};
+}
+
+/// The logger of the handler.
+impl<S: Sync, C: AnyCall> FromCall<S, C> for Logger {
+    async fn from_call(call: &C, _: &S) -> Result<Self> {
+        Ok(call.logger())
+    }
 }
 
 of_invocation! {

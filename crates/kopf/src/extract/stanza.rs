@@ -1,4 +1,4 @@
-//! The object itself, as a whole or by its stanzas, in the user's types.
+//! The object, as a whole or by its stanzas, and what belongs to it: the patch and the memo.
 
 use std::ops::{Deref, DerefMut};
 
@@ -6,8 +6,9 @@ use kopf_object::Body;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::{FromCall, misfit, read};
-use crate::{Call, Result};
+use super::{Context, FromCall, Memo, Patch, misfit, read};
+use crate::call::ObjectCall;
+use crate::error::Result;
 
 /// The spec of the object. An absent spec is an empty one.
 ///
@@ -15,7 +16,7 @@ use crate::{Call, Result};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spec<T>(pub T);
 
-/// The status of the object, as it is now; to change it, use [`Patch::status`](crate::Patch::status).
+/// The status of the object; to change it, use [`Patch::status`].
 /// An absent status is an empty one, or `None` in `Status<Option<T>>`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status<T>(pub T);
@@ -44,32 +45,51 @@ macro_rules! transparent {
 
 transparent!(Spec Status Object);
 
-impl<S: Sync, T: DeserializeOwned> FromCall<S> for Spec<T> {
-    async fn from_call(call: &Call, _: &S) -> Result<Self> {
+impl<S: Sync, C: ObjectCall, T: DeserializeOwned> FromCall<S, C> for Spec<T> {
+    async fn from_call(call: &C, _: &S) -> Result<Self> {
         stanza(call, "spec").map(Self)
     }
 }
 
-impl<S: Sync, T: DeserializeOwned> FromCall<S> for Status<T> {
-    async fn from_call(call: &Call, _: &S) -> Result<Self> {
+impl<S: Sync, C: ObjectCall, T: DeserializeOwned> FromCall<S, C> for Status<T> {
+    async fn from_call(call: &C, _: &S) -> Result<Self> {
         stanza(call, "status").map(Self)
     }
 }
 
-impl<S: Sync, K: DeserializeOwned> FromCall<S> for Object<K> {
-    async fn from_call(call: &Call, _: &S) -> Result<Self> {
+impl<S: Sync, C: ObjectCall, K: DeserializeOwned> FromCall<S, C> for Object<K> {
+    async fn from_call(call: &C, _: &S) -> Result<Self> {
         read(call, "", call.context().body().value()).map(Self)
     }
 }
 
 /// The whole object, untyped.
-impl<S: Sync> FromCall<S> for Body {
-    async fn from_call(call: &Call, _: &S) -> Result<Self> {
+impl<S: Sync, C: ObjectCall> FromCall<S, C> for Body {
+    async fn from_call(call: &C, _: &S) -> Result<Self> {
         Ok(call.context().body().clone())
     }
 }
 
-fn stanza<T: DeserializeOwned>(call: &Call, name: &str) -> Result<T> {
+/// The object and what happened to it.
+impl<S: Sync, C: ObjectCall> FromCall<S, C> for Context {
+    async fn from_call(call: &C, _: &S) -> Result<Self> {
+        Ok(call.context().clone())
+    }
+}
+
+impl<S: Sync, C: ObjectCall> FromCall<S, C> for Patch {
+    async fn from_call(call: &C, _: &S) -> Result<Self> {
+        Ok(call.context().patch())
+    }
+}
+
+impl<S: Sync, C: ObjectCall> FromCall<S, C> for Memo {
+    async fn from_call(call: &C, _: &S) -> Result<Self> {
+        Ok(call.context().memo())
+    }
+}
+
+fn stanza<T: DeserializeOwned>(call: &impl ObjectCall, name: &str) -> Result<T> {
     if let Some(value) = call.context().body().without_managed_fields().get(name).filter(|value| !value.is_null()) {
         return read(call, name, value);
     }

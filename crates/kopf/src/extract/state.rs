@@ -1,17 +1,18 @@
-//! The application's own state, shared by all handlers, as in axum.
+//! The state of the application, shared by all handlers, as in axum.
 
 use std::ops::{Deref, DerefMut};
 
 use super::FromCall;
-use crate::Result;
 use crate::call::AnyCall;
+use crate::error::Result;
 
-/// The state that was given to [`Operator::with_state`](crate::Operator::with_state), or a part of it.
+/// The state from [`Operator::with_state`](crate::Operator::with_state), or a part of it.
 ///
-/// It is cloned for each call: put what is expensive or mutable into an `Arc`.
+/// Each call gets a clone: put what is expensive or mutable into an `Arc`.
 ///
 /// ```
-/// use kopf::{Operator, State, create};
+/// use kopf::extract::State;
+/// use kopf::{Operator, on};
 ///
 /// #[derive(Clone)]
 /// struct App {
@@ -22,13 +23,13 @@ use crate::call::AnyCall;
 ///     Ok(app.zone)
 /// }
 ///
-/// let operator = Operator::new().on(create("kopfexamples"), place).with_state(App { zone: "a" });
+/// let operator = Operator::new().on(on::create("kopfexamples"), place).with_state(App { zone: "a" });
 /// # drop(operator);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State<T>(pub T);
 
-/// How a part of the state is taken from the whole, for `State<Part>`.
+/// Takes a part of the state from the whole, for `State<Part>`.
 pub trait FromRef<S> {
     /// The part.
     fn from_ref(state: &S) -> Self;

@@ -14,10 +14,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::*;
-use crate::{
-    Children, Client, Diff, Events, FromRef, Logger, Memo, Meta, New, Object, Old, Operator, ProvideState, Retry,
-    Runtime, Spec, Started, State, Status, create, create_of, event, event_of, field, startup,
+use crate::extract::{
+    Children, Diff, Events, FromRef, Logger, Memo, Meta, New, Object, Old, Retry, Runtime, Spec, Started, State, Status,
 };
+use crate::operator::ProvideState;
+use crate::{Client, Operator, of, on};
 
 #[derive(kube::CustomResource, Clone, Debug, Deserialize, Serialize, schemars::JsonSchema)]
 #[kube(group = "kopf.dev", version = "v1", kind = "KopfExample", namespaced)]
@@ -128,7 +129,7 @@ async fn extractors_of_objects() {
     let mut typed = body();
     typed["apiVersion"] = json!("kopf.dev/v1");
     typed["kind"] = json!("KopfExample");
-    let reply = call(Operator::new().on(create_of::<KopfExample>(), handle), typed).await;
+    let reply = call(Operator::new().on(on::create(of::<KopfExample>()), handle), typed).await;
     let expected = json!({
         "old": {"spec": {"size": 1}}, "new": {"spec": {"size": 3, "tags": ["a"]}}, "diff": 2, "reason": "update", "size": 3,
     });
@@ -141,9 +142,9 @@ async fn field_handlers_get_their_field() {
     async fn resize(old: Old<Option<u32>>, new: New<Option<u32>>) -> Result<String> {
         Ok(format!("{:?} {:?}", *old, *new))
     }
-    let reply = call(Operator::new().on(field("k", "spec.size"), resize), body()).await;
+    let reply = call(Operator::new().on(on::field("k", "spec.size"), resize), body()).await;
     assert_eq!(reply.result, Ok(Some(json!("Some(1) Some(3)"))));
-    let reply = call(Operator::new().on(field("k", "spec.absent"), resize), body()).await;
+    let reply = call(Operator::new().on(on::field("k", "spec.absent"), resize), body()).await;
     assert_eq!(reply.result, Ok(Some(json!("None None"))));
 }
 
@@ -152,28 +153,25 @@ async fn what_does_not_fit_names_the_object_the_field_and_the_handler() {
     async fn by_spec(_: Spec<ExampleSpec>) {}
     async fn by_status(_: Status<ExampleSpec>) {}
     async fn by_old(_: Old<u32>) {}
-    async fn by_children(_: Children) {}
     async fn leniently(spec: Result<Spec<ExampleSpec>>) -> Result<bool> {
         Ok(spec.is_err())
     }
     let mut bad = body();
     bad["spec"] = json!({"size": "big", "tags": []});
-    let reply = call(Operator::new().on(create("k"), by_spec), bad.clone()).await;
+    let reply = call(Operator::new().on(on::create("k"), by_spec), bad.clone()).await;
     assert_eq!(
         text_of(&reply),
         "permanent: handler 'by_spec' cannot be called for KopfExample ns/my: \
          spec.size: invalid type: string \"big\", expected u32"
     );
     bad["spec"] = json!({"size": 1, "tags": ["a", 1]});
-    let reply = call(Operator::new().on(create("k"), by_spec), bad.clone()).await;
+    let reply = call(Operator::new().on(on::create("k"), by_spec), bad.clone()).await;
     assert!(text_of(&reply).contains("spec.tags[1]: invalid type"), "{}", text_of(&reply));
-    let reply = call(Operator::new().on(create("k"), by_status), body()).await;
+    let reply = call(Operator::new().on(on::create("k"), by_status), body()).await;
     assert!(text_of(&reply).ends_with("status: missing field `size`"), "{}", text_of(&reply));
-    let reply = call(Operator::new().on(create("k"), by_old), body()).await;
+    let reply = call(Operator::new().on(on::create("k"), by_old), body()).await;
     assert!(text_of(&reply).contains("old: invalid type: map"), "{}", text_of(&reply));
-    let reply = call(Operator::new().on(event("k"), by_children), body()).await;
-    assert!(text_of(&reply).contains("event handlers cannot have sub-handlers"), "{}", text_of(&reply));
-    let reply = call(Operator::new().on(create("k"), leniently), bad).await;
+    let reply = call(Operator::new().on(on::create("k"), leniently), bad).await;
     assert_eq!(reply.result, Ok(Some(json!(true))));
 }
 
@@ -188,7 +186,7 @@ async fn the_patch_is_shared_in_a_cycle_and_kept_on_errors() {
         patch.transform(|body| body["spec"]["tags"] = json!(["b"]));
         Ok(())
     }
-    let front = front(Operator::new().on(create("k"), first).on(create("k"), second));
+    let front = front(Operator::new().on(on::create("k"), first).on(on::create("k"), second));
     let context = cycle(body());
     let reply = front.call(handler_call(&front.configuration.handlers[0], &context).0).await;
     assert_eq!((text_of(&reply).as_str(), reply.transformations), ("permanent: boo", false));
@@ -210,7 +208,7 @@ async fn the_memory_outlives_cycles() {
             *count
         }))
     }
-    let front = front(Operator::new().on(create("k"), count));
+    let front = front(Operator::new().on(on::create("k"), count));
     let first = cycle(body());
     let second =
         Arc::new(CycleContext { memory: Arc::clone(&first.memory), ..Arc::into_inner(cycle(body())).unwrap() });
@@ -236,16 +234,16 @@ async fn errors() {
         let items: Vec<u32> = Vec::new();
         assert!(items.len() > 1, "too few: {}", items.len());
     }
-    let reply = call(Operator::new().on(create("k"), temporary), body()).await;
+    let reply = call(Operator::new().on(on::create("k"), temporary), body()).await;
     assert_eq!(text_of(&reply), "temporary in Some(5.0): later");
     for reply in [
-        call(Operator::new().on(create("k"), arbitrary), body()).await,
-        call(Operator::new().on(create("k"), foreign), body()).await,
+        call(Operator::new().on(on::create("k"), arbitrary), body()).await,
+        call(Operator::new().on(on::create("k"), foreign), body()).await,
     ] {
         assert_eq!(text_of(&reply), "arbitrary: invalid digit found in string");
         assert!(reply.error.unwrap().downcast_ref::<Error>().is_some());
     }
-    let reply = call(Operator::new().on(create("k"), panicking), body()).await;
+    let reply = call(Operator::new().on(on::create("k"), panicking), body()).await;
     assert_eq!(text_of(&reply), "arbitrary: panicked: too few: 0");
 }
 
@@ -255,7 +253,7 @@ async fn the_time_of_a_call_is_limited() {
         patch.status("begun", true)?;
         std::future::pending().await
     }
-    let front = front(Operator::new().on(create("k"), endless));
+    let front = front(Operator::new().on(on::create("k"), endless));
     let (mut call, _requests) = handler_call(&front.configuration.handlers[0], &cycle(body()));
     call.timeout_seconds = Some(30.0);
     let reply = front.call(call).await;
@@ -267,7 +265,7 @@ async fn the_time_of_a_call_is_limited() {
 async fn filters_and_selectors() {
     async fn handle(_: Logger, _: Events) {}
     let operator = Operator::new().on(
-        event_of::<KopfExample>()
+        on::event(of::<KopfExample>())
             .label("app", |value: Option<&str>| value == Some("x"))
             .annotation("note", |value: Option<&str>| value.is_none())
             .field("spec.size")
@@ -276,7 +274,7 @@ async fn filters_and_selectors() {
             .when(|context| context.reason() == Some(Reason::Update)),
         handle,
     );
-    let front = front(operator.on(event(|resource: &Resource| resource.kind == "KopfExample"), handle));
+    let front = front(operator.on(on::event(|resource: &Resource| resource.kind == "KopfExample"), handle));
     let question = |slot, value| FilterQuestion { handler: 0, slot, value };
     let questions = vec![
         question(FilterSlot::Label("app".into()), Some(json!("x"))),
@@ -296,7 +294,7 @@ async fn filters_and_selectors() {
 #[tokio::test]
 async fn a_panic_of_a_callback_is_a_failure() {
     async fn handle() {}
-    let operator = Operator::new().on(create("k").when(|_| panic!("oops")), handle);
+    let operator = Operator::new().on(on::create("k").when(|_| panic!("oops")), handle);
     let front = front(operator);
     let question = FilterQuestion { handler: 0, slot: FilterSlot::When, value: None };
     let failure = front.filter(cycle(body()), vec![question]).await.unwrap_err();
@@ -322,7 +320,8 @@ async fn activities_and_state() {
         Ok(format!("{} {}", zone.0, *retry))
     }
     async fn connect(_: Client) {}
-    let operator = Operator::new().with_state(App { zone: "a" }).on(startup().retries(3), start).on_cleanup(connect);
+    let operator =
+        Operator::new().with_state(App { zone: "a" }).on(on::startup().retries(3), start).on(on::cleanup(), connect);
     let (front, activities) = operator.into_ready().into_front(None).map_err(|error| error.to_string()).unwrap();
     assert!(front.configuration.handlers.is_empty());
     let ids: Vec<_> =
@@ -345,14 +344,17 @@ async fn activities_and_state() {
         })
     };
     assert_eq!(call(0).await.result, Ok(Some(json!("a 1"))));
-    assert_eq!(text_of(&call(1).await), "permanent: handler 'connect' cannot have a client: there was no login yet");
+    assert_eq!(
+        text_of(&call(1).await),
+        "permanent: handler 'connect' cannot have a client: the operator has not logged in yet"
+    );
     assert_eq!(call(2).await.result, Ok(Some(json!({"kubeconfig": true, "trust_env": true}))));
 }
 
 #[tokio::test]
 async fn declarations_are_checked_before_anything_runs() {
     async fn handle() {}
-    let operator = Operator::new().on(create("k").value(1), handle).on(create("k"), || async {});
+    let operator = Operator::new().on(on::create("k").value(1), handle).on(on::create("k"), || async {});
     let error = operator.into_ready().into_front(None).map(drop).unwrap_err().to_string();
     assert!(error.contains("handler 'handle'") && error.contains("needs an id"), "{error}");
 }
@@ -363,7 +365,8 @@ async fn a_login_gives_what_the_engine_reads() {
         let server = "https://localhost:6443".to_owned();
         Ok(crate::ConnectionInfo { server, token: Some("t".into()), ..crate::ConnectionInfo::default() })
     }
-    let (front, activities) = Operator::new().on_login(login).into_ready().into_front(None).map_err(drop).unwrap();
+    let (front, activities) =
+        Operator::new().on(on::login(), login).into_ready().into_front(None).map_err(drop).unwrap();
     let call = EngineActivityCall {
         activity: Activity::Authentication,
         handler: Arc::clone(&activities[0]),

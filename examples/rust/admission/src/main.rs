@@ -3,7 +3,9 @@
 //! Run with `kubectl apply -f examples/rust/admission/crd.yaml && cargo run -p kopf-example-admission -- -A`,
 //! on the machine of the cluster: the webhooks are served on its loopback.
 
-use kopf::{Error, Meta, Operator, Patch, Review, ServerOptions, Spec, Warnings, mutate_of, validate_of};
+use kopf::extract::{Meta, Patch, Review, Spec, Warnings};
+use kopf::webhook::{Operation, Server};
+use kopf::{Error, Operator, of, on};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,16 +37,19 @@ async fn check_size(spec: Spec<KopfExampleSpec>, warnings: Warnings) -> kopf::Re
 }
 
 async fn refuse_deletion(meta: Meta, review: Review) -> kopf::Result<()> {
-    let user = review.user["username"].as_str().unwrap_or("Somebody");
+    let user = review.user.username.as_deref().unwrap_or("Somebody");
     Err(Error::denied(403, format!("{user} must not delete {}: it is protected.", meta.name())))
 }
 
 fn main() -> kopf::ExitCode {
     Operator::new()
-        .webhooks(ServerOptions::default(), Some("admission.example.com"))
-        .on(mutate_of::<KopfExample>().operations(["CREATE"]), set_defaults)
-        .on(validate_of::<KopfExample>().operations(["CREATE", "UPDATE"]), check_size)
-        .on(validate_of::<KopfExample>().operations(["DELETE"]).label("protected", "yes"), refuse_deletion)
+        .webhooks(Server::new().managed("admission.example.com"))
+        .on(on::mutate(of::<KopfExample>()).operations([Operation::Create]), set_defaults)
+        .on(on::validate(of::<KopfExample>()).operations([Operation::Create, Operation::Update]), check_size)
+        .on(
+            on::validate(of::<KopfExample>()).operations([Operation::Delete]).label("protected", "yes"),
+            refuse_deletion,
+        )
         .main()
 }
 
@@ -69,7 +74,7 @@ mod tests {
         for (size, accepted, warned) in table {
             let warnings = Warnings::new();
             let answer = check_size(Spec(KopfExampleSpec { size }), warnings.clone()).await;
-            assert_eq!((answer.is_ok(), warnings.texts().len()), (accepted, warned), "{size:?}");
+            assert_eq!((answer.is_ok(), warnings.messages().len()), (accepted, warned), "{size:?}");
         }
     }
 }

@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
-use kopf::{
-    Client, Error, Logger, Meta, Operator, Patch, Spec, create_of, delete_of, exponential, resume_of, update_of,
-};
+use kopf::extract::{Logger, Meta, Patch, Spec};
+use kopf::{Client, Error, Operator, of, on};
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use kube::{CustomResource, ResourceExt};
 use schemars::JsonSchema;
@@ -99,13 +98,13 @@ fn deployment_of(meta: &Meta, size: usize) -> kopf::Result<Deployment> {
 }
 
 fn main() -> kopf::ExitCode {
-    let backoff = exponential(Duration::from_secs(1)).max(Duration::from_secs(60)).jitter(0.1);
+    let backoff = on::exponential(Duration::from_secs(1)).max(Duration::from_secs(60)).jitter(0.1);
     Operator::new()
-        .on(create_of::<Memcached>().retries(5).backoff(backoff), create)
-        .on(update_of::<Memcached>().field("spec.size").backoff(backoff), scale)
-        .on(create_of::<Memcached>(), update_status)
-        .on(update_of::<Memcached>(), update_status)
-        .on(resume_of::<Memcached>(), update_status)
-        .on(delete_of::<Memcached>().backoff(backoff), delete)
+        .on(on::create(of::<Memcached>()).retries(5).backoff(backoff), create)
+        .on(on::update(of::<Memcached>()).field("spec.size").backoff(backoff), scale)
+        .on(on::create(of::<Memcached>()), update_status)
+        .on(on::update(of::<Memcached>()), update_status)
+        .on(on::resume(of::<Memcached>()), update_status)
+        .on(on::delete(of::<Memcached>()).backoff(backoff), delete)
         .main()
 }

@@ -3,7 +3,8 @@
 //! Run with `kubectl apply -f examples/rust/minimal/crd.yaml && cargo run -p kopf-example-minimal -- -A`,
 //! then `kubectl apply -f examples/rust/minimal/object.yaml`.
 
-use kopf::{Diff, Logger, Meta, Operator, Patch, Spec, create_of, delete_of, update_of};
+use kopf::extract::{Diff, Logger, Meta, Patch, Spec};
+use kopf::{Operator, of, on};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,9 +43,9 @@ async fn delete(meta: Meta, logger: Logger) {
 
 fn main() -> kopf::ExitCode {
     Operator::new()
-        .on(create_of::<KopfExample>(), create)
-        .on(update_of::<KopfExample>(), update)
-        .on(delete_of::<KopfExample>(), delete)
+        .on(on::create(of::<KopfExample>()), create)
+        .on(on::update(of::<KopfExample>()), update)
+        .on(on::delete(of::<KopfExample>()), delete)
         .main()
 }
 

@@ -1,51 +1,56 @@
-//! Extractors where they are of use, and where they are not: what is refused says so, and is final.
+//! Extractors of single triggers, and values that do not fit: the error names the field, and is permanent.
 
 use kopf_engine::BackgroundCall;
 use kopf_reaction::StopReasons;
 use tokio::sync::watch;
 
 use super::*;
-use crate::{Context, Index, Latest, Review, Stopped, Warnings, daemon, update};
-
-/// Why the first handler of the operator was not called.
-async fn refusal(operator: Operator) -> String {
-    let text = text_of(&call(operator, body()).await);
-    text.strip_prefix("permanent: ").unwrap_or_else(|| panic!("{text}")).to_owned()
-}
+use crate::extract::{Context, Index, Latest, Stopped};
 
 #[tokio::test]
-async fn out_of_place() {
-    async fn by_stopped(_: Stopped) {}
-    async fn by_latest(_: Latest) {}
-    async fn by_review(_: Review) {}
-    async fn by_warnings(_: Warnings) {}
-    async fn by_index(_: Index<String, u32>) {}
+async fn there_is_no_client_before_the_login() {
     async fn by_client(_: Client) {}
-    let table = [
-        (Operator::new().on(create("k"), by_stopped), "it is neither a daemon nor a timer"),
-        (Operator::new().on(create("k"), by_latest), "it is neither a daemon nor a timer"),
-        (Operator::new().on(create("k"), by_review), "it is not under review"),
-        (Operator::new().on(create("k"), by_warnings), "it is not under review"),
-        (Operator::new().on(create("k"), by_index), "the operator has no kopf::index::Index<"),
-        (Operator::new().on(create("k"), by_client), "'by_client' cannot have a client: there was no login yet"),
-    ];
-    for (operator, expected) in table {
-        let text = refusal(operator).await;
-        assert!(text.contains(expected), "{text}");
-    }
+    let text = text_of(&call(Operator::new().on(on::create("k"), by_client), body()).await);
+    assert_eq!(text, "permanent: handler 'by_client' cannot have a client: the operator has not logged in yet");
 }
 
 #[tokio::test]
-async fn values_of_other_types() {
+async fn an_index_that_no_function_fills_is_refused_at_the_start() {
+    async fn by_index(_: Index<String, u32>) {}
+    async fn leniently(_: Result<Index<String, u32>>) {}
+    async fn fill() -> (String, u32) {
+        ("key".to_owned(), 1)
+    }
+    let start = |operator: Operator| operator.into_ready().into_front(None).map(drop);
+    let refused = start(Operator::new().on(on::create("k"), by_index)).unwrap_err().to_string();
+    assert!(refused.contains("handler 'by_index' has a parameter `Index<alloc::string::String, u32>`"), "{refused}");
+    assert!(refused.contains("`Operator::index`"), "{refused}");
+    assert!(start(Operator::new().on(on::startup(), by_index)).is_err());
+    assert!(start(Operator::new().on(on::create("k"), leniently)).is_ok());
+    assert!(start(Operator::new().on(on::create("k"), by_index).index(on::index("k"), fill)).is_ok());
+}
+
+#[tokio::test]
+async fn a_sub_handler_cannot_read_an_index_that_no_function_fills() {
+    async fn by_index(_: Index<String, u32>) {}
+    async fn parent(children: Children) -> Result<()> {
+        children.on(on::subhandler(), by_index)
+    }
+    let text = text_of(&call(Operator::new().on(on::create("k"), parent), body()).await);
+    assert!(text.starts_with("permanent: handler 'parent/by_index' has a parameter `Index<"), "{text}");
+}
+
+#[tokio::test]
+async fn values_that_do_not_fit_name_the_field() {
     async fn by_object(_: Object<KopfExample>) {}
     async fn by_new(_: New<Vec<u32>>) {}
     async fn by_null(_: Old<u32>) {}
     let mut odd = body();
     odd["spec"]["size"] = json!("big");
     let table = [
-        (Operator::new().on(create("k"), by_object), "spec.size: invalid type: string \"big\", expected u32"),
-        (Operator::new().on(update("k"), by_new), "new: invalid type: map, expected a sequence"),
-        (Operator::new().on(field("k", "spec.absent"), by_null), "old: invalid type: null, expected u32"),
+        (Operator::new().on(on::create("k"), by_object), "spec.size: invalid type: string \"big\", expected u32"),
+        (Operator::new().on(on::update("k"), by_new), "new: invalid type: map, expected a sequence"),
+        (Operator::new().on(on::field("k", "spec.absent"), by_null), "old: invalid type: null, expected u32"),
     ];
     for (operator, expected) in table {
         let text = text_of(&call(operator, odd.clone()).await);
@@ -55,29 +60,23 @@ async fn values_of_other_types() {
 }
 
 #[tokio::test]
-async fn events_and_contexts() {
-    async fn by_event(event: EventType, also: Option<EventType>, diff: Diff, context: Context) -> Result<String> {
-        assert_eq!((also, diff.len(), context.label("app")), (Some(event), 0, Some("x")));
+async fn event_handlers_get_the_type_of_the_event() {
+    async fn by_event(event: EventType, context: Context) -> Result<String> {
+        assert_eq!((context.event_type(), context.label("app")), (Some(event), Some("x")));
         Ok(format!("{event:?}"))
     }
-    async fn without_one(event: Option<EventType>) -> Result<bool> {
-        Ok(event.is_none())
-    }
-    let reply = call(Operator::new().on(event("k"), by_event), body()).await;
+    let front = front(Operator::new().on(on::event("k"), by_event));
+    let reply = front.call(handler_call(&front.configuration.handlers[0], &cycle(body())).0).await;
     assert_eq!(reply.result, Ok(Some(json!("Modified"))));
 
-    let front = front(Operator::new().on(create("k"), without_one).on(create("k"), by_event));
     let mut context = Arc::into_inner(cycle(body())).unwrap();
     context.event = None;
-    let context = Arc::new(context);
-    let reply = front.call(handler_call(&front.configuration.handlers[0], &context).0).await;
-    assert_eq!(reply.result, Ok(Some(json!(true))));
-    let reply = front.call(handler_call(&front.configuration.handlers[1], &context).0).await;
-    assert!(text_of(&reply).ends_with("it has not come by an event"), "{}", text_of(&reply));
+    let reply = front.call(handler_call(&front.configuration.handlers[0], &Arc::new(context)).0).await;
+    assert_eq!(text_of(&reply), "permanent: handler 'by_event' was called for KopfExample ns/my without its event");
 }
 
 #[tokio::test]
-async fn daemons_see_the_newest_and_the_request_to_stop() {
+async fn daemons_see_the_latest_state_and_the_request_to_stop() {
     async fn watch_over(stopped: Stopped, latest: Latest, again: Stopped) -> Result<Value> {
         assert!(!stopped.is_set());
         let before = latest.spec::<ExampleSpec>()?.size;
@@ -86,7 +85,7 @@ async fn daemons_see_the_newest_and_the_request_to_stop() {
         let misfit = latest.status::<ExampleSpec>().is_err() && latest.object::<Vec<u32>>().is_err();
         Ok(json!([before, latest.body()?.name(), misfit]))
     }
-    let front = front(Operator::new().on(daemon("k"), watch_over));
+    let front = front(Operator::new().on(on::daemon("k"), watch_over));
     let context = cycle(body());
     let (mut call, _requests) = handler_call(&front.configuration.handlers[0], &context);
     let (stop, stops) = watch::channel(StopReasons::default());
@@ -101,10 +100,10 @@ async fn daemons_see_the_newest_and_the_request_to_stop() {
 }
 
 #[tokio::test]
-async fn refusals_can_be_asked_for() {
-    async fn leniently(stopped: Result<Stopped>, spec: Result<Spec<ExampleSpec>>) -> Result<Value> {
-        Ok(json!([stopped.is_err(), spec.is_ok()]))
+async fn handlers_can_decide_about_values_that_do_not_fit() {
+    async fn leniently(status: Result<Status<ExampleSpec>>, spec: Result<Spec<ExampleSpec>>) -> Result<Value> {
+        Ok(json!([status.is_err(), spec.is_ok()]))
     }
-    let reply = call(Operator::new().on(create("k"), leniently), body()).await;
+    let reply = call(Operator::new().on(on::create("k"), leniently), body()).await;
     assert_eq!(reply.result, Ok(Some(json!([true, true]))));
 }

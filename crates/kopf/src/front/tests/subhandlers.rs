@@ -1,12 +1,11 @@
-//! Sub-handlers, with the engine played by the test.
+//! Sub-handlers: the test takes the place of the engine.
 
 use futures::StreamExt as _;
 use kopf_engine::ChildrenReply;
 
 use super::*;
-use crate::{resume, subhandler};
 
-/// Calls the first handler, and plays the engine for its sub-handlers: gives their ids and results.
+/// Calls the first handler, and its sub-handlers in the place of the engine. Returns their ids and results.
 async fn call_parent<S, P>(operator: Operator<S, P>, done: bool) -> (CallReply, Vec<(String, Value)>, RustFront)
 where
     S: Send + Sync + 'static,
@@ -33,16 +32,16 @@ where
 }
 
 #[tokio::test]
-async fn sub_handlers() {
+async fn sub_handlers_are_executed_when_their_parent_returns() {
     async fn implicitly(spec: Spec<ExampleSpec>, children: Children) -> Result<&'static str> {
         for number in 0..spec.size {
-            children.on(subhandler().id(format!("child{number}")), move |meta: Meta| async move {
+            children.on(on::subhandler().id(format!("child{number}")), move |meta: Meta| async move {
                 Ok::<_, Error>(format!("{} {number}", meta.name()))
             })?;
         }
         Ok("parent")
     }
-    let (reply, results, front) = call_parent(Operator::new().on(create("k"), implicitly), true).await;
+    let (reply, results, front) = call_parent(Operator::new().on(on::create("k"), implicitly), true).await;
     assert_eq!(reply.result, Ok(Some(json!("parent"))));
     let expected = ["implicitly/child0", "implicitly/child1", "implicitly/child2"].into_iter().enumerate();
     assert_eq!(results, expected.map(|(n, id)| (id.to_owned(), json!(format!("my {n}")))).collect::<Vec<_>>());
@@ -56,11 +55,11 @@ async fn sub_handlers_executed_explicitly_and_not_finished() {
         Ok(state)
     }
     async fn explicitly(children: Children<u32>, patch: Patch) -> Result<()> {
-        children.on(subhandler(), named)?;
+        children.on(on::subhandler(), named)?;
         children.execute().await?;
         patch.status("unreachable", true)
     }
-    let operator = || Operator::new().on(resume("k"), explicitly).with_state(7);
+    let operator = || Operator::new().on(on::resume("k"), explicitly).with_state(7);
     let (reply, results, _) = call_parent(operator(), false).await;
     assert_eq!(reply.result, Err(CallError::ChildrenRetry { delay: Some(3.0) }));
     assert_eq!((results, reply.patch), (vec![("explicitly/named".to_owned(), json!(7))], None));
@@ -71,8 +70,8 @@ async fn sub_handlers_executed_explicitly_and_not_finished() {
 #[tokio::test]
 async fn sub_handlers_without_names_are_refused() {
     async fn parent(children: Children) -> Result<()> {
-        children.on(subhandler(), || async {})
+        children.on(on::subhandler(), || async {})
     }
-    let reply = call(Operator::new().on(create("k"), parent), body()).await;
+    let reply = call(Operator::new().on(on::create("k"), parent), body()).await;
     assert!(text_of(&reply).starts_with("permanent: a handler without a name needs an id"), "{}", text_of(&reply));
 }

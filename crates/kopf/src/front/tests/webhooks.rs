@@ -1,4 +1,4 @@
-//! Reviews and conversions, made up.
+//! Reviews and conversions without a cluster.
 
 use std::sync::Arc;
 
@@ -8,8 +8,10 @@ use kopf_reaction::{CallError, FilterQuestion, FilterSlot};
 use serde_json::{Value, json};
 
 use super::{ExampleSpec, KopfExample, body, cycle, front};
+use crate::extract::{Context, Conversion, Diff, New, Object, Old, Patch, Review, Spec, Warnings};
 use crate::front::RustFront;
-use crate::{Error, Object, Operator, Patch, Review, ServerOptions, Spec, Warnings, convert_of, mutate, validate_of};
+use crate::webhook::{Operation, Server};
+use crate::{Error, Operator, of, on};
 use kopf_engine::{Front, WebhookReply};
 
 fn webhook(facts: Value) -> Arc<WebhookContext> {
@@ -33,17 +35,17 @@ async fn call(front: &RustFront, number: usize, context: &Arc<WebhookContext>) -
 }
 
 async fn check(spec: Spec<ExampleSpec>, review: Review, warnings: Warnings) -> crate::Result<()> {
-    warnings.add(format!("{} by {}", review.operation.unwrap_or_default(), review.user["username"]));
+    warnings.add(format!("{} by {:?}", review.operation, review.user.username));
     if spec.size > 2 && !review.dry_run { Err(Error::denied(400, "Too much.")) } else { Ok(()) }
 }
 
 #[tokio::test]
-async fn refusals_and_warnings() {
-    let front = front(Operator::new().on(validate_of::<KopfExample>(), check));
+async fn handlers_deny_and_warn() {
+    let front = front(Operator::new().on(on::validate(of::<KopfExample>()), check));
     for (dry_run, refused) in [(false, true), (true, false)] {
         let facts = json!({"operation": "CREATE", "dryrun": dry_run, "userinfo": {"username": "me"}});
         let reply = call(&front, 0, &webhook(facts)).await;
-        assert_eq!(reply.warnings, ["CREATE by \"me\""]);
+        assert_eq!(reply.warnings, ["CREATE by Some(\"me\")"]);
         let (message, display) = ("Too much.".to_owned(), "Too much.".to_owned());
         let expected = CallError::Denied { message, display, code: Some(400) };
         assert_eq!(reply.call.result, if refused { Err(expected) } else { Ok(None) });
@@ -59,8 +61,8 @@ async fn all_handlers_of_a_review_share_the_patch() {
         patch.transform(|body| body["spec"]["second"] = json!(2));
         Ok(())
     }
-    let front = front(Operator::new().on(mutate("kopfexamples"), first).on(mutate("kopfexamples"), second));
-    let context = webhook(json!({}));
+    let front = front(Operator::new().on(on::mutate("kopfexamples"), first).on(on::mutate("kopfexamples"), second));
+    let context = webhook(json!({"operation": "UPDATE"}));
     call(&front, 0, &context).await;
     let reply = call(&front, 1, &context).await.call;
     assert_eq!((reply.patch, reply.transformations), (Some(json!({"spec": {"first": 1}})), true));
@@ -70,11 +72,11 @@ async fn all_handlers_of_a_review_share_the_patch() {
 
 #[tokio::test]
 async fn conversions_return_whole_objects() {
-    async fn up(object: Object<KopfExample>, review: Review) -> crate::Result<Value> {
-        assert_eq!((review.from_version.as_deref(), review.to_version.as_deref()), (Some("v1"), Some("v2")));
+    async fn up(object: Object<KopfExample>, conversion: Conversion) -> crate::Result<Value> {
+        assert_eq!((&*conversion.from, &*conversion.to), ("v1", "v2"));
         Ok(json!({"spec": {"length": object.spec.size}}))
     }
-    let front = front(Operator::new().on(convert_of::<KopfExample>("v1", "v2").persistent(), up));
+    let front = front(Operator::new().on(on::convert(of::<KopfExample>(), "v1", "v2").persistent(), up));
     let declared = &front.configuration.handlers[0];
     assert_eq!(declared.selector.as_ref().unwrap().version, None);
     assert!(declared.webhook.as_ref().unwrap().persistent);
@@ -89,8 +91,8 @@ async fn conversions_return_whole_objects() {
 
 #[tokio::test]
 async fn callbacks_see_the_review() {
-    let registration = validate_of::<KopfExample>()
-        .when(|context| context.review().is_some_and(|review| review.operation.as_deref() == Some("UPDATE")));
+    let registration = on::validate(of::<KopfExample>())
+        .when(|context| context.review().is_some_and(|review| review.operation == Operation::Update));
     let front = front(Operator::new().on(registration, check));
     let question = FilterQuestion { handler: 0, slot: FilterSlot::When, value: None };
     for (operation, expected) in [("UPDATE", true), ("CREATE", false)] {
@@ -101,14 +103,35 @@ async fn callbacks_see_the_review() {
 
 #[tokio::test]
 async fn handlers_without_a_server_are_refused() {
-    let failure = front(Operator::new().on(validate_of::<KopfExample>(), check)).configure().await.unwrap_err();
+    let failure = front(Operator::new().on(on::validate(of::<KopfExample>()), check)).configure().await.unwrap_err();
     assert!(failure.message.contains("no server"), "{}", failure.message);
-    let served = Operator::new()
-        .webhooks(ServerOptions::default(), Some("x.example.com"))
-        .on(validate_of::<KopfExample>().operations(["CREATE"]).subresource("status").ignore_failures(), check);
+    let served = Operator::new().webhooks(Server::new().managed("x.example.com")).on(
+        on::validate(of::<KopfExample>()).operations([Operation::Create]).subresource("status").ignore_failures(),
+        check,
+    );
     let configuration = front(served).configure().await.unwrap();
     assert_eq!(configuration.settings.admission.managed.as_deref(), Some("x.example.com"));
     let options = configuration.handlers[0].webhook.clone().unwrap();
     assert_eq!(options.operations, Some(vec!["CREATE".to_owned()]));
     assert!(options.ignore_failures && !options.side_effects);
+}
+
+#[tokio::test]
+async fn a_review_has_no_reason_but_the_requested_change() {
+    async fn compare(context: Context, new: New<Value>, old: Old<Option<Value>>, diff: Diff) -> crate::Result<()> {
+        assert_eq!((context.reason(), context.event_type(), old.0.is_none()), (None, None, true));
+        assert_eq!((context.new_value(), context.diff()), (Some(&new.0), Some(&diff)));
+        Ok(())
+    }
+    let front = front(Operator::new().on(on::validate(of::<KopfExample>()), compare));
+    let reply = call(&front, 0, &webhook(json!({"operation": "CREATE"}))).await;
+    assert_eq!(reply.call.result, Ok(None));
+}
+
+#[tokio::test]
+async fn a_review_that_cannot_be_read_is_denied() {
+    let front = front(Operator::new().on(on::validate(of::<KopfExample>()), check));
+    let reply = call(&front, 0, &webhook(json!({"operation": "EXPLODE"}))).await;
+    let Err(CallError::Permanent { message, .. }) = reply.call.result else { panic!("{:?}", reply.call.result) };
+    assert!(message.starts_with("the review cannot be read: unknown variant `EXPLODE`"), "{message}");
 }

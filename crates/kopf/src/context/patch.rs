@@ -1,7 +1,7 @@
-//! What handlers want to be changed in their object: one patch for a cycle, shared by its handlers.
+//! The changes that handlers make to their object: one patch per cycle, shared by its handlers.
 //!
-//! Handlers get it as a parameter; the front hands it to the engine with each reply, and the engine
-//! sends it once. Its methods take `&self`, so that it may be cloned into tasks and closures.
+//! Handlers take it as a parameter. The front hands it to the engine with each reply, and the engine sends it once.
+//! Its methods take `&self`, so that handlers can clone it into tasks and closures.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,13 +9,12 @@ use kopf_object::{FieldPath, MergePatch};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::extract::FromCall;
-use crate::{Call, Result};
+use crate::error::Result;
 
-/// The changes of the object, applied when the handlers of the cycle are done, also if they fail.
+/// The changes to the object. The engine applies them when the handlers of the cycle are done, also if they fail.
 ///
 /// ```
-/// use kopf::Patch;
+/// use kopf::extract::Patch;
 /// use serde_json::json;
 ///
 /// # fn main() -> kopf::Result<()> {
@@ -34,15 +33,15 @@ use crate::{Call, Result};
 /// ```
 #[derive(Clone, Default)]
 pub struct Patch {
-    content: Arc<Mutex<Content>>,
+    changes: Arc<Mutex<Changes>>,
 }
 
 /// What the clones of a patch share.
 #[derive(Default)]
-struct Content {
-    /// What a merge can express.
-    changes: MergePatch,
-    /// What it cannot: functions that change the newest body in place.
+struct Changes {
+    /// What a merge patch can express.
+    merge: MergePatch,
+    /// What it cannot: functions that change the latest body in place.
     transformations: Vec<Transformation>,
 }
 
@@ -67,62 +66,61 @@ impl Patch {
     /// Sets a field of the object. A dotted field goes deeper; `None` (or any null) removes it.
     pub fn set(&self, field: impl Into<FieldPath>, value: impl Serialize) -> Result<()> {
         let value = serde_json::to_value(value)?;
-        self.lock().changes.set(&field.into(), value);
+        self.lock().merge.set(&field.into(), value);
         Ok(())
     }
 
     /// Sets a label.
     pub fn label(&self, key: &str, value: impl Into<String>) {
-        self.lock().changes.set(&metadata("labels", key), Value::String(value.into()));
+        self.lock().merge.set(&metadata("labels", key), Value::String(value.into()));
     }
 
     /// Sets an annotation.
     pub fn annotation(&self, key: &str, value: impl Into<String>) {
-        self.lock().changes.set(&metadata("annotations", key), Value::String(value.into()));
+        self.lock().merge.set(&metadata("annotations", key), Value::String(value.into()));
     }
 
     /// Removes a field.
     pub fn remove(&self, field: impl Into<FieldPath>) {
-        self.lock().changes.set(&field.into(), Value::Null);
+        self.lock().merge.set(&field.into(), Value::Null);
     }
 
     /// Removes a label.
     pub fn remove_label(&self, key: &str) {
-        self.lock().changes.set(&metadata("labels", key), Value::Null);
+        self.lock().merge.set(&metadata("labels", key), Value::Null);
     }
 
     /// Removes an annotation.
     pub fn remove_annotation(&self, key: &str) {
-        self.lock().changes.set(&metadata("annotations", key), Value::Null);
+        self.lock().merge.set(&metadata("annotations", key), Value::Null);
     }
 
-    /// Changes the newest body in place, for what a merge cannot express (items of lists, conditions).
+    /// Changes the latest body in place, for what a merge patch cannot express (items of lists, conditions).
     ///
-    /// The function may be called several times, each time on a newer body, until the API accepts the
-    /// outcome.
+    /// The engine may call the function several times, each time with a newer body, until the API accepts the result.
     pub fn transform(&self, transformation: impl Fn(&mut Value) + Send + Sync + 'static) {
         self.lock().transformations.push(Arc::new(transformation));
     }
 
-    /// Whether there is nothing to be changed.
+    /// Whether the patch changes nothing.
     pub fn is_empty(&self) -> bool {
-        let content = self.lock();
-        content.changes.is_empty() && content.transformations.is_empty()
+        let changes = self.lock();
+        changes.merge.is_empty() && changes.transformations.is_empty()
     }
 
-    /// What is to be merged into the object, without the transformations.
+    /// The merge patch, without the transformations.
     pub fn changes(&self) -> Value {
-        self.lock().changes.as_value().clone()
+        self.lock().merge.as_value().clone()
     }
 
-    /// Applies everything to a body, as the API would.
+    /// Applies the merge patch and the transformations to a body, as the API would.
     pub fn apply_to(&self, body: &mut Value) {
-        self.lock().changes.apply_to(body);
+        self.lock().merge.apply_to(body);
         self.apply_transformations(body);
     }
 
     pub(crate) fn apply_transformations(&self, body: &mut Value) {
-        // Users' functions are called without the lock: they may hold a clone of the patch.
+        // Call users' functions without the lock: they may hold a clone of the patch.
         let transformations = self.lock().transformations.clone();
         for transformation in transformations {
             transformation(body);
@@ -133,25 +131,19 @@ impl Patch {
         !self.lock().transformations.is_empty()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Content> {
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Changes> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl std::fmt::Debug for Patch {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let content = self.lock();
+        let changes = self.lock();
         formatter
             .debug_struct("Patch")
-            .field("changes", content.changes.as_value())
-            .field("transformations", &content.transformations.len())
+            .field("changes", changes.merge.as_value())
+            .field("transformations", &changes.transformations.len())
             .finish()
-    }
-}
-
-impl<S: Sync> FromCall<S> for Patch {
-    async fn from_call(call: &Call, _: &S) -> Result<Self> {
-        Ok(call.context().patch())
     }
 }
 
@@ -159,7 +151,7 @@ fn below(stanza: &str, field: &FieldPath) -> FieldPath {
     field.segments().fold(FieldPath::root().child(stanza), |path, key| path.child(key))
 }
 
-/// Keys of labels and annotations have dots, so that they are never split.
+/// Keys of labels and annotations contain dots: they are never split.
 fn metadata(stanza: &str, key: &str) -> FieldPath {
     FieldPath::root().child("metadata").child(stanza).child(key)
 }
@@ -171,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_and_transformations() {
+    fn transformations_come_after_the_merge_patch() {
         let patch = Patch::new();
         assert!(patch.is_empty());
         patch.set("status", json!({"a": 1})).unwrap();
@@ -197,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_refused() {
+    fn values_that_are_not_json_are_refused() {
         let patch = Patch::new();
         let keyed_by_lists = std::collections::HashMap::from([(vec![1], 2)]);
         assert!(patch.status("x", keyed_by_lists).is_err());

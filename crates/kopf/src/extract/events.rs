@@ -1,4 +1,4 @@
-//! Kubernetes Events about the object, as `kubectl describe` shows them.
+//! Kubernetes Events about the object: `kubectl describe` shows them.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -6,20 +6,21 @@ use std::sync::Arc;
 use kopf_engine::{EventDraft, Poster};
 use kopf_object::ObjectReference;
 
-use crate::call::AnyCall;
-use crate::extract::FromCall;
-use crate::{Call, Result};
+use super::FromCall;
+use crate::call::ObjectCall;
+use crate::error::Result;
 
-/// Posts events about the object, in the background; nothing fails if they cannot be posted.
+/// Posts events about the object in the background. If an event cannot be posted, the handler does not fail.
 ///
 /// ```
-/// use kopf::Events;
+/// use kopf::extract::Events;
+/// use kopf::{Operator, on};
 ///
 /// async fn create(events: Events) -> kopf::Result<()> {
 ///     events.normal("Scheduled", "The backup is scheduled.");
 ///     Ok(())
 /// }
-/// # let _: kopf::Operator = kopf::Operator::new().on(kopf::create("kopfexamples"), create);
+/// # let _: Operator = Operator::new().on(on::create("kopfexamples"), create);
 /// ```
 #[derive(Clone, Default)]
 pub struct Events {
@@ -34,22 +35,22 @@ impl Events {
         Self::default()
     }
 
-    /// Something has happened as it should.
+    /// Posts a normal event.
     pub fn normal(&self, reason: impl Into<String>, message: impl Display) {
         self.post("Normal", reason, message);
     }
 
-    /// Something is not as it should be.
+    /// Posts a warning.
     pub fn warning(&self, reason: impl Into<String>, message: impl Display) {
         self.post("Warning", reason, message);
     }
 
-    /// An event of any type.
-    pub fn post(&self, kind: impl Into<String>, reason: impl Into<String>, message: impl Display) {
+    /// Posts an event of any type.
+    pub fn post(&self, event_type: impl Into<String>, reason: impl Into<String>, message: impl Display) {
         let Some(poster) = &self.poster else { return };
         poster.post(EventDraft {
             reference: ObjectReference::clone(&self.reference),
-            kind: kind.into(),
+            kind: event_type.into(),
             reason: reason.into(),
             message: message.to_string(),
             backoffs: Vec::new(),
@@ -57,8 +58,8 @@ impl Events {
     }
 }
 
-impl<S: Sync> FromCall<S> for Events {
-    async fn from_call(call: &Call, _: &S) -> Result<Self> {
+impl<S: Sync, C: ObjectCall> FromCall<S, C> for Events {
+    async fn from_call(call: &C, _: &S) -> Result<Self> {
         let services = call.invocation().operator.connection.services();
         let poster = services.map(|services| services.poster);
         Ok(Self { poster, reference: Arc::clone(call.context().reference()) })

@@ -1,18 +1,15 @@
-//! What handlers remember about an object in memory, from call to call, until it is gone.
+//! What handlers remember about an object in memory, from call to call, until the object is gone.
 //!
-//! One value per type. Nothing of it survives a restart: what must, belongs on the object.
+//! One value per type. Nothing survives a restart: store what must survive on the object.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::extract::FromCall;
-use crate::{Call, Result};
-
-/// The memory of one object: at most one value of each type.
+/// The in-memory values of one object: at most one of each type. Clones share them.
 ///
 /// ```
-/// use kopf::Memo;
+/// use kopf::extract::Memo;
 ///
 /// #[derive(Default)]
 /// struct Attempts(u32);
@@ -32,12 +29,12 @@ pub struct Memo {
 type Values = HashMap<TypeId, Box<dyn Any + Send>>;
 
 impl Memo {
-    /// An empty memory, for calling handlers in tests.
+    /// An empty memo, for calling handlers in tests.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Remembers a value; the one that was there comes back.
+    /// Stores a value, and returns the one that was there.
     pub fn insert<T: Send + 'static>(&self, value: T) -> Option<T> {
         taken(self.lock().insert(TypeId::of::<T>(), Box::new(value)))
     }
@@ -47,18 +44,18 @@ impl Memo {
         self.lock().get(&TypeId::of::<T>())?.downcast_ref::<T>().cloned()
     }
 
-    /// Forgets the value and gives it back.
+    /// Removes the value and returns it.
     pub fn remove<T: Send + 'static>(&self) -> Option<T> {
         taken(self.lock().remove(&TypeId::of::<T>()))
     }
 
-    /// Works on the value in place, beginning with its default. The memory is locked meanwhile.
+    /// Changes the value in place, starting with its default. The memo is locked meanwhile.
     pub fn with<T: Default + Send + 'static, R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         let mut values = self.lock();
         let value = values.entry(TypeId::of::<T>()).or_insert_with(|| Box::new(T::default()));
         match value.downcast_mut::<T>() {
             Some(value) => work(value),
-            None => unreachable!("the values are kept by their types"),
+            None => unreachable!("the values are stored by their types"),
         }
     }
 
@@ -73,12 +70,6 @@ impl std::fmt::Debug for Memo {
     }
 }
 
-impl<S: Sync> FromCall<S> for Memo {
-    async fn from_call(call: &Call, _: &S) -> Result<Self> {
-        Ok(call.context().memo())
-    }
-}
-
 fn taken<T: 'static>(value: Option<Box<dyn Any + Send>>) -> Option<T> {
     value?.downcast::<T>().ok().map(|value| *value)
 }
@@ -88,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_value_per_type() {
+    fn a_memo_has_one_value_per_type() {
         let memo = Memo::new();
         assert_eq!(memo.get::<u32>(), None);
         assert_eq!(memo.insert(1u32), None);

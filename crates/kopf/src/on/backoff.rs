@@ -1,15 +1,24 @@
-//! How long to wait before the next try of a handler.
+//! The delays between the attempts of a handler.
 
 use std::time::Duration;
 
 use kopf_reaction::Backoff;
 
-/// Delays that grow from try to try: `initial`, then each time `factor` times longer, up to `max`.
+/// Delays that grow with each attempt: `initial`, then each time `factor` times longer, up to `max`.
+///
+/// ```
+/// use std::time::Duration;
+/// use kopf::on;
+///
+/// let backoff = on::exponential(Duration::from_secs(1)).max(Duration::from_secs(60)).jitter(0.1);
+/// let registration = on::create("memcacheds").backoff(backoff);
+/// # drop(registration);
+/// ```
 pub fn exponential(initial: Duration) -> Exponential {
     Exponential { initial, factor: 2.0, max: None, jitter: None }
 }
 
-/// See [`exponential`].
+/// Growing delays; see [`exponential`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Exponential {
     initial: Duration,
@@ -18,12 +27,12 @@ pub struct Exponential {
     jitter: Option<f64>,
 }
 
-/// The delays between the tries: constant from a `Duration`, or [`exponential`].
+/// The delays between the attempts: constant from a `Duration`, or [`exponential`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Schedule(Form);
+pub struct Schedule(Delays);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Form {
+enum Delays {
     Constant(Duration),
     Exponential(Exponential),
 }
@@ -50,21 +59,21 @@ impl Exponential {
 
 impl From<Duration> for Schedule {
     fn from(delay: Duration) -> Self {
-        Self(Form::Constant(delay))
+        Self(Delays::Constant(delay))
     }
 }
 
 impl From<Exponential> for Schedule {
     fn from(delays: Exponential) -> Self {
-        Self(Form::Exponential(delays))
+        Self(Delays::Exponential(delays))
     }
 }
 
 impl Schedule {
     pub(crate) fn into_backoff(self) -> Backoff {
         match self.0 {
-            Form::Constant(delay) => Backoff::constant(delay.as_secs_f64()),
-            Form::Exponential(Exponential { initial, factor, max, jitter }) => Backoff::Exponential {
+            Delays::Constant(delay) => Backoff::constant(delay.as_secs_f64()),
+            Delays::Exponential(Exponential { initial, factor, max, jitter }) => Backoff::Exponential {
                 initial: initial.as_secs_f64(),
                 factor,
                 max: max.map(|max| max.as_secs_f64()),

@@ -2,17 +2,22 @@ use kopf_object::FieldPath;
 use kopf_reaction::{Backoff, HandlerType, Reason};
 use serde_json::{Value, json};
 
+use std::time::Duration;
+
+use kopf_reaction::Filter;
+
 use super::*;
-use crate::{absent, present};
+use crate::filter::{absent, present};
+use crate::selector::{Everything, Resource};
 
 async fn resize() {}
 
-fn finish<K: Kind, H: 'static>(registration: Registration<K>, _: H) -> Result<Handler, DeclarationError> {
+fn finish<T: Trigger, H: 'static>(registration: Registration<T>, _: H) -> Result<Handler, DeclarationError> {
     registration.finish::<H>(7, None).map(|(handler, _)| handler)
 }
 
 #[test]
-fn ids() {
+fn ids_are_composed_of_parent_function_and_field() {
     let check = |registration: Registration<Update>, expected: &str| {
         assert_eq!(&*finish(registration, resize).unwrap().id, expected);
     };
@@ -26,7 +31,7 @@ fn ids() {
 }
 
 #[test]
-fn causes() {
+fn each_trigger_has_its_reason_and_flags() {
     let check = |handler: Result<Handler, DeclarationError>, kind, reason, flags: [bool; 4]| {
         let handler = handler.unwrap();
         assert_eq!((handler.handler_type, handler.reason), (kind, reason), "{handler:?}");
@@ -47,7 +52,7 @@ fn causes() {
 }
 
 #[test]
-fn options_and_filters() {
+fn options_and_filters_are_declared() {
     let registration = update("k")
         .retries(5)
         .timeout(Duration::from_millis(1500))
@@ -59,7 +64,7 @@ fn options_and_filters() {
         .label("c", |value: Option<&str>| value.is_none())
         .annotation("d", absent())
         .field("spec.size")
-        .old(1)
+        .old_value(1)
         .new_value(|value: Option<&Value>| value.is_some())
         .when(|context| context.name() == "my");
     let (handler, callbacks) = registration.finish::<u8>(1, None).map_err(|error| error.to_string()).unwrap();
@@ -87,18 +92,18 @@ fn options_and_filters() {
 }
 
 #[test]
-fn what_is_refused() {
+fn mistakes_are_refused() {
     let check = |refused: Result<Handler, DeclarationError>, expected: &str| {
         let error = refused.unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     };
     check(finish(create("k"), || async {}), "needs an id");
-    check(finish(create("k").value(1), resize), "handler 'resize' filters by value(), old() or new_value()");
-    check(finish(update("k").old(1), resize), "has no field()");
-    check(finish(update("k").field("x").old(1).value(1), resize), "only one can be used");
+    check(finish(create("k").value(1), resize), "handler 'resize' filters by value(), old_value() or new_value()");
+    check(finish(update("k").old_value(1), resize), "has no field()");
+    check(finish(update("k").field("x").old_value(1).value(1), resize), "only one can be used");
     check(finish(create("k").concurrency(0), resize), "concurrency of zero");
     check(finish(create("kopf.dev/v1/"), resize), "without the name of a resource");
     check(finish(create(kopf_reaction::Selector::default()), resize), "without the name of a resource");
-    assert!(finish(create(crate::Everything), resize).is_ok());
-    assert!(finish(create(|resource: &crate::Resource| resource.namespaced), resize).is_ok());
+    assert!(finish(create(Everything), resize).is_ok());
+    assert!(finish(create(|resource: &Resource| resource.namespaced), resize).is_ok());
 }

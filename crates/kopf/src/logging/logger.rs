@@ -1,7 +1,7 @@
-//! The log of one object, by `tracing`.
+//! The log of one object, written with `tracing`.
 //!
-//! Handlers may as well use the macros of `tracing`: each call runs in a span with the object and
-//! the handler. The logger also works where the span does not reach, such as in spawned tasks.
+//! Handlers can use the macros of `tracing` instead: each call runs in a span with the object and the handler.
+//! The logger also works where the span does not reach, such as in spawned tasks.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -10,20 +10,18 @@ use kopf_engine::Level;
 use kopf_object::ObjectReference;
 use kopf_reaction::Activity;
 
-use crate::Result;
-use crate::call::AnyCall;
-use crate::extract::FromCall;
-use crate::logging;
+use super::{OBJECTS, emit};
 
-/// Logs about the object that is handled, or about the activity.
+/// Logs about the object of the handler, or about the activity.
 ///
 /// ```
-/// use kopf::{Logger, Meta};
+/// use kopf::extract::{Logger, Meta};
+/// use kopf::{Operator, on};
 ///
 /// async fn create(meta: Meta, logger: Logger) {
 ///     logger.info(format_args!("{} was created.", meta.name()));
 /// }
-/// # let _: kopf::Operator = kopf::Operator::new().on(kopf::create("kopfexamples"), create);
+/// # let _: Operator = Operator::new().on(on::create("kopfexamples"), create);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Logger {
@@ -33,13 +31,13 @@ pub struct Logger {
 }
 
 impl Logger {
-    /// A logger about nothing in particular, for calling handlers in tests.
+    /// A logger without an object, for calling handlers in tests.
     pub fn new() -> Self {
-        Self { name: logging::OBJECTS, reference: None }
+        Self { name: OBJECTS, reference: None }
     }
 
     pub(crate) fn of_object(reference: &Arc<ObjectReference>) -> Self {
-        Self { name: logging::OBJECTS, reference: Some(Arc::clone(reference)) }
+        Self { name: OBJECTS, reference: Some(Arc::clone(reference)) }
     }
 
     pub(crate) fn of_activity(activity: Activity) -> Self {
@@ -52,39 +50,33 @@ impl Logger {
         Self { name, reference: None }
     }
 
-    /// For developers.
+    /// Logs a message for developers.
     pub fn debug(&self, message: impl Display) {
         self.log(Level::Debug, &message);
     }
 
-    /// What has happened.
+    /// Logs what happened.
     pub fn info(&self, message: impl Display) {
         self.log(Level::Info, &message);
     }
 
-    /// What may be wrong.
+    /// Logs what may be wrong.
     pub fn warn(&self, message: impl Display) {
         self.log(Level::Warning, &message);
     }
 
-    /// What is wrong.
+    /// Logs what is wrong.
     pub fn error(&self, message: impl Display) {
         self.log(Level::Error, &message);
     }
 
     fn log(&self, level: Level, message: &dyn Display) {
-        logging::emit(level, self.name, message, self.reference.as_deref(), None);
+        emit(level, self.name, message, self.reference.as_deref(), None);
     }
 }
 
 impl Default for Logger {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl<S: Sync, C: AnyCall> FromCall<S, C> for Logger {
-    async fn from_call(call: &C, _: &S) -> Result<Self> {
-        Ok(call.logger())
     }
 }

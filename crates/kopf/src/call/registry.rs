@@ -1,41 +1,50 @@
-//! The users' functions by the numbers under which the engine knows them.
+//! The users' functions, by the indexes under which the engine knows their handlers.
 //!
-//! Those of the operator stay for its whole life; sub-handlers only as long as the call that has
-//! registered them, which is what a [`SubhandlerScope`] is for.
+//! Functions of the operator stay registered for its whole life. Sub-handlers stay only until the call that
+//! registered them ends: a [`SubhandlerScope`] removes them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use futures::future::BoxFuture;
 use kopf_engine::Children as ChildrenPort;
 use kopf_reaction::{Handler, Lifecycle};
+use serde_json::Value;
 
-use crate::call::OperatorParts;
+use super::{
+    ActivityCall, AdmissionCall, BackgroundCall, ChangeCall, ConversionCall, EventCall, IndexCall, OperatorParts,
+};
+use crate::error::{Error, Result};
 use crate::filter::Callbacks;
-use crate::handler::Function;
-use crate::{ActivityCall, Call, Error, Result};
 
 /// All functions of one operator.
 #[derive(Default)]
 pub(crate) struct Registry {
-    entries: RwLock<HashMap<usize, Entry>>,
+    functions: RwLock<HashMap<usize, RegisteredFunction>>,
     next_index: AtomicUsize,
 }
 
 /// One function, and the callbacks of its declaration.
 #[derive(Clone)]
-pub(crate) struct Entry {
+pub(crate) struct RegisteredFunction {
     pub(crate) function: AnyFunction,
     pub(crate) callbacks: Arc<Callbacks>,
 }
 
-/// A function for either kind of calls.
+/// A function of the user without its types: it finds the state of the operator in the call.
+pub(crate) type Function<C> = Arc<dyn Fn(Arc<C>) -> BoxFuture<'static, Result<Option<Value>>> + Send + Sync>;
+
+/// A function for one of the calls.
 #[derive(Clone)]
-pub(crate) enum AnyFunction {
-    /// For a moment of the operator's life.
+pub enum AnyFunction {
     Activity(Function<ActivityCall>),
-    /// For an object.
-    Object(Function<Call>),
+    Change(Function<ChangeCall>),
+    Event(Function<EventCall>),
+    Index(Function<IndexCall>),
+    Background(Function<BackgroundCall>),
+    Admission(Function<AdmissionCall>),
+    Conversion(Function<ConversionCall>),
 }
 
 impl Registry {
@@ -43,23 +52,23 @@ impl Registry {
         self.next_index.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(crate) fn insert(&self, index: usize, entry: Entry) {
-        self.entries.write().unwrap_or_else(PoisonError::into_inner).insert(index, entry);
+    pub(crate) fn insert(&self, index: usize, function: RegisteredFunction) {
+        self.functions.write().unwrap_or_else(PoisonError::into_inner).insert(index, function);
     }
 
-    pub(crate) fn get(&self, index: usize) -> Option<Entry> {
-        self.entries.read().unwrap_or_else(PoisonError::into_inner).get(&index).cloned()
+    pub(crate) fn get(&self, index: usize) -> Option<RegisteredFunction> {
+        self.functions.read().unwrap_or_else(PoisonError::into_inner).get(&index).cloned()
     }
 
     fn remove(&self, indexes: &[usize]) {
-        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        let mut functions = self.functions.write().unwrap_or_else(PoisonError::into_inner);
         for index in indexes {
-            entries.remove(index);
+            functions.remove(index);
         }
     }
 }
 
-/// The sub-handlers of one call; they are forgotten when the call is over.
+/// The sub-handlers of one call; dropped together with it.
 #[derive(Clone)]
 pub(crate) struct SubhandlerScope {
     shared: Arc<ScopeShared>,
@@ -77,7 +86,7 @@ struct ScopeShared {
 struct ScopeHandlers {
     /// Registered, but not executed yet.
     pending: Vec<Arc<Handler>>,
-    /// Everything to be forgotten at the end.
+    /// Everything to be removed at the end.
     indexes: Vec<usize>,
 }
 
@@ -90,14 +99,19 @@ impl SubhandlerScope {
         self.shared.operator.registry.allocate_index()
     }
 
-    pub(crate) fn add(&self, handler: Handler, entry: Entry) {
-        self.shared.operator.registry.insert(handler.index, entry);
+    pub(crate) fn add(&self, handler: Handler, function: RegisteredFunction) {
+        self.shared.operator.registry.insert(handler.index, function);
         let mut handlers = self.lock();
         handlers.indexes.push(handler.index);
         handlers.pending.push(Arc::new(handler));
     }
 
-    /// Lets the engine call those that are due. The error asks for the parent to be called again.
+    /// The operator of the call.
+    pub(crate) fn operator(&self) -> &OperatorParts {
+        &self.shared.operator
+    }
+
+    /// Asks the engine to call the sub-handlers that are due. The error asks it to call the parent again.
     pub(crate) async fn execute(&self, lifecycle: Option<Lifecycle>) -> Result<()> {
         let pending = std::mem::take(&mut self.lock().pending);
         if pending.is_empty() {
@@ -106,7 +120,7 @@ impl SubhandlerScope {
         match self.shared.port.execute(pending, lifecycle).await {
             Some(reply) if reply.done => Ok(()),
             Some(reply) => Err(Error::children_retry(reply.delay_seconds)),
-            None => Err(Error::temporary("the handling of the object has ended before its sub-handlers").at_once()),
+            None => Err(Error::temporary("the handling of the object ended before its sub-handlers").at_once()),
         }
     }
 

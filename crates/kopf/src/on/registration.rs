@@ -1,50 +1,48 @@
-//! Declarations of handlers: what they are for, which objects they match, how they are retried.
-//!
-//! One function per cause starts a declaration; its methods refine it; `Operator::on` and
-//! `Children::on` take it together with the function. What fits a cause is a matter of types.
-
-mod kinds;
-mod backoff;
+//! A registration: which objects a handler is for, and how it is retried. `Operator::on`, `Operator::index` and
+//! `Children::on` take it together with the function. The trigger decides which options there are.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kopf_object::FieldPath;
 use kopf_reaction::{ErrorsMode, Filter, Handler, InitialDelay, Seconds, WebhookOptions, WebhookType};
 
-use crate::Context;
+use super::backoff::Schedule;
+use super::trigger::{
+    AdmissionTrigger, BackgroundTrigger, ChangeTrigger, Convert, Daemon, Delete, ObjectTrigger, Resume, Timer, Trigger,
+};
+use crate::context::Context;
+use crate::context::review::Operation;
 use crate::filter::{Callbacks, TextFilter, ValueFilter};
 use crate::handler::{function_identity, function_name};
 
-pub use backoff::{Exponential, Schedule, exponential};
-pub use kinds::*;
-
-/// The declaration of a handler of kind `K`, before its function is known.
-#[must_use = "a declaration does nothing until it is given to `Operator::on` with a function"]
-pub struct Registration<K> {
+/// What a handler reacts to and how, before its function is known. `T` is the [trigger](super::trigger).
+#[must_use = "a registration does nothing until `Operator::on` gets it with a function"]
+pub struct Registration<T> {
     declaration: Handler,
     id: Option<String>,
     callbacks: Callbacks,
-    kind: PhantomData<fn(K)>,
+    trigger: PhantomData<fn(T)>,
 }
 
-/// What is wrong in a declaration. It is found when the operator is started.
+/// A mistake in a registration, found when the operator starts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeclarationError {
     /// Closures have no names to take the id from.
-    #[error("a handler without a name needs an id: add `.id(\"…\")` to its declaration ({function})")]
+    #[error("a handler without a name needs an id: add `.id(\"…\")` to its registration ({function})")]
     NoId {
         /// The type of the function.
         function: &'static str,
     },
-    /// There is a filter on a value, but it is not said of which field.
-    #[error("handler '{id}' filters by value(), old() or new_value(), but has no field()")]
+    /// There is a filter on a value, but no field.
+    #[error("handler '{id}' filters by value(), old_value() or new_value(), but has no field()")]
     NoField {
         /// The id of the handler.
         id: String,
     },
-    /// The two kinds of filters exclude each other.
-    #[error("handler '{id}' filters by both value() and old() or new_value(): only one can be used")]
+    /// The filters exclude each other.
+    #[error("handler '{id}' filters by both value() and old_value() or new_value(): only one can be used")]
     ValueAndChange {
         /// The id of the handler.
         id: String,
@@ -55,26 +53,31 @@ pub enum DeclarationError {
         /// The id of the handler.
         id: String,
     },
-    /// What the function returns would not be kept anywhere.
-    #[error("handler '{id}' is to fill an index: give it to `Operator::index`, not to `Operator::on`")]
-    NotIndexing {
+    /// The handler reads an index that would always be empty.
+    #[error(
+        "handler '{id}' has a parameter `{index}`, but no function fills this index: \
+         register one that returns such keys and values with `Operator::index`"
+    )]
+    NoIndex {
         /// The id of the handler.
         id: String,
+        /// The type of the index.
+        index: String,
     },
     /// The selector has no name.
     #[error("handler '{id}' has a selector without the name of a resource: {selector}")]
     NoResource {
         /// The id of the handler.
         id: String,
-        /// The selector as it was understood.
+        /// The selector as the operator understands it.
         selector: String,
     },
 }
 
 /// Options of all handlers.
-impl<K: Kind> Registration<K> {
+impl<T: Trigger> Registration<T> {
     pub(crate) fn new(declaration: Handler, callbacks: Callbacks) -> Self {
-        Self { declaration, id: None, callbacks, kind: PhantomData }
+        Self { declaration, id: None, callbacks, trigger: PhantomData }
     }
 
     /// The name under which the progress and the result are stored; by default that of the function.
@@ -83,19 +86,19 @@ impl<K: Kind> Registration<K> {
         self
     }
 
-    /// How many tries it has.
+    /// The number of attempts before the handler fails for good.
     pub fn retries(mut self, retries: u32) -> Self {
         self.declaration.retries = Some(retries);
         self
     }
 
-    /// How long it may take, over all its tries. The last one is cancelled.
+    /// The time for all attempts together. The last one is cancelled.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.declaration.timeout = Some(seconds(timeout));
         self
     }
 
-    /// How long to wait after an arbitrary error: always the same, or [`exponential`].
+    /// The delay after an arbitrary error: always the same, or [`exponential`](super::exponential).
     pub fn backoff(mut self, backoff: impl Into<Schedule>) -> Self {
         self.declaration.backoff = Some(backoff.into().into_backoff());
         self
@@ -107,7 +110,7 @@ impl<K: Kind> Registration<K> {
         self
     }
 
-    /// Completes the declaration with what is known by the function.
+    /// Completes the declaration with what the function says.
     pub(crate) fn finish<H: 'static>(
         self,
         index: usize,
@@ -154,15 +157,15 @@ fn check(declaration: &Handler, id: &str) -> Result<(), DeclarationError> {
 }
 
 /// Options of handlers of objects.
-impl<K: ObjectKind> Registration<K> {
-    /// How many calls of it may run at once, over all objects.
+impl<T: ObjectTrigger> Registration<T> {
+    /// The number of calls of this handler that may run at once, over all objects.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.declaration.concurrency = Some(concurrency);
         self
     }
 
-    /// Only objects with such a label: a text, [`present()`](crate::present), [`absent()`](crate::absent),
-    /// or a closure of an `Option<&str>`.
+    /// Only objects with such a label: a text, [`present()`](crate::filter::present),
+    /// [`absent()`](crate::filter::absent), or a closure that takes an `Option<&str>`.
     pub fn label(mut self, key: impl Into<String>, filter: impl TextFilter) -> Self {
         let (key, (filter, callback)) = (key.into(), filter.into_parts());
         if let Some(callback) = callback {
@@ -182,15 +185,14 @@ impl<K: ObjectKind> Registration<K> {
         self
     }
 
-    /// Only objects with this field. Its old and new values are what `Old` and `New` get,
-    /// and it becomes a part of the id.
+    /// Only objects with this field. `Old` and `New` get its values, and it becomes a part of the id.
     pub fn field(mut self, field: impl Into<FieldPath>) -> Self {
         self.declaration.field = Some(field.into());
         self
     }
 
-    /// Only objects with such a value of the field: a plain value, [`present()`](crate::present),
-    /// [`absent()`](crate::absent), or a closure of an `Option<&Value>`.
+    /// Only objects with such a value of the field: a plain value, [`present()`](crate::filter::present),
+    /// [`absent()`](crate::filter::absent), or a closure that takes an `Option<&Value>`.
     pub fn value(mut self, filter: impl ValueFilter) -> Self {
         let (filter, callback) = filter.into_parts();
         self.declaration.value = Some(filter);
@@ -198,18 +200,18 @@ impl<K: ObjectKind> Registration<K> {
         self
     }
 
-    /// Only if the callback agrees. Several callbacks have to agree all.
+    /// Only if the callback returns true. Of several callbacks, all have to.
     pub fn when(mut self, callback: impl Fn(&Context) -> bool + Send + Sync + 'static) -> Self {
         self.declaration.when = true;
-        self.callbacks.when.push(std::sync::Arc::new(callback));
+        self.callbacks.when.push(Arc::new(callback));
         self
     }
 }
 
-/// Options of handlers which compare the states before and after.
-impl<K: ChangeKind> Registration<K> {
+/// Options of handlers that compare the states before and after.
+impl<T: ChangeTrigger> Registration<T> {
     /// Only if the field had such a value: as for [`value`](Self::value).
-    pub fn old(mut self, filter: impl ValueFilter) -> Self {
+    pub fn old_value(mut self, filter: impl ValueFilter) -> Self {
         let (filter, callback): (Filter, _) = filter.into_parts();
         self.declaration.old = Some(filter);
         self.callbacks.old = callback;
@@ -225,41 +227,41 @@ impl<K: ChangeKind> Registration<K> {
     }
 }
 
-/// Options of handlers that are asked before a change is made.
-impl<K: WebhookKind> Registration<K> {
-    /// Only these operations: `CREATE`, `UPDATE`, `DELETE`, `CONNECT`.
-    pub fn operations(mut self, operations: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let operations: Vec<String> = operations.into_iter().map(Into::into).collect();
+/// Options of validating and mutating handlers.
+impl<T: AdmissionTrigger> Registration<T> {
+    /// Only these operations; all by default.
+    pub fn operations(mut self, operations: impl IntoIterator<Item = Operation>) -> Self {
+        let operations: Vec<String> = operations.into_iter().map(|operation| operation.as_str().to_owned()).collect();
         self.webhook().operations = Some(operations).filter(|operations| !operations.is_empty());
         self
     }
 
-    /// A subresource, such as `status`, instead of the object itself; `*` is all of them and the object.
+    /// A subresource, such as `status`, instead of the object itself; `*` means the object and all its subresources.
     pub fn subresource(mut self, subresource: impl Into<String>) -> Self {
         self.webhook().subresource = Some(subresource.into());
         self
     }
 
-    /// The handler does something besides answering, except for dry runs.
+    /// The handler has side effects, except in dry runs.
     pub fn side_effects(mut self) -> Self {
         self.webhook().side_effects = true;
         self
     }
 
-    /// If the operator cannot be reached, the change is made without asking it.
+    /// The cluster makes the change without an answer if it cannot reach the operator.
     pub fn ignore_failures(mut self) -> Self {
         self.webhook().ignore_failures = true;
         self
     }
 
-    /// The cluster asks also while the operator does not run, and so makes no such changes.
+    /// The webhook stays configured while the operator does not run: the cluster then denies such changes.
     pub fn persistent(mut self) -> Self {
         self.webhook().persistent = true;
         self
     }
 }
 
-impl<K> Registration<K> {
+impl<T> Registration<T> {
     fn webhook(&mut self) -> &mut WebhookOptions {
         self.declaration.webhook.get_or_insert_with(|| WebhookOptions::new(WebhookType::Validating))
     }
@@ -274,7 +276,7 @@ impl Registration<Convert> {
 }
 
 impl Registration<Delete> {
-    /// The object may disappear before the handler was called: it is not held for it.
+    /// No finalizer: the object may disappear before the handler is called.
     pub fn optional(mut self) -> Self {
         self.declaration.requires_finalizer = false;
         self
@@ -290,18 +292,18 @@ impl Registration<Resume> {
 }
 
 /// Options of daemons and timers.
-impl<K: BackgroundKind> Registration<K> {
-    /// How long to wait before the first call.
+impl<T: BackgroundTrigger> Registration<T> {
+    /// The delay before the first call.
     pub fn initial_delay(mut self, delay: Duration) -> Self {
         self.declaration.background.initial_delay = Some(InitialDelay::Seconds(seconds(delay)));
         self.callbacks.initial_delay = None;
         self
     }
 
-    /// How long to wait before the first call, by the object.
+    /// The delay before the first call, computed for each object.
     pub fn initial_delay_by(mut self, delay: impl Fn(&Context) -> Duration + Send + Sync + 'static) -> Self {
         self.declaration.background.initial_delay = Some(InitialDelay::Callback { callback: true });
-        self.callbacks.initial_delay = Some(std::sync::Arc::new(delay));
+        self.callbacks.initial_delay = Some(Arc::new(delay));
         self
     }
 }
@@ -313,13 +315,13 @@ impl Registration<Timer> {
         self
     }
 
-    /// The interval counts from the start of a call. Where that takes longer, the next point of the grid is waited for.
+    /// The interval counts from the start of a call. A call that takes longer skips the missed times.
     pub fn sharp(mut self) -> Self {
         self.declaration.background.sharp = true;
         self
     }
 
-    /// Only objects that have not changed for so long. Without an interval: once after each change.
+    /// Only objects that have not changed for this time. Without an interval: once after each change.
     pub fn idle(mut self, idle: Duration) -> Self {
         self.declaration.background.idle = Some(seconds(idle));
         self
@@ -327,19 +329,19 @@ impl Registration<Timer> {
 }
 
 impl Registration<Daemon> {
-    /// How long it has to exit by [`Stopped`](crate::Stopped), before it is cancelled.
+    /// The time that the daemon has to exit by [`Stopped`](crate::extract::Stopped), before it is cancelled.
     pub fn cancellation_backoff(mut self, backoff: Duration) -> Self {
         self.declaration.background.cancellation_backoff = Some(seconds(backoff));
         self
     }
 
-    /// It is cancelled when it is to stop; and given up if it has not exited after so long.
+    /// The daemon is cancelled when it has to stop, and abandoned if it has not exited after this time.
     pub fn cancellation_timeout(mut self, timeout: Duration) -> Self {
         self.declaration.background.cancellation_timeout = Some(seconds(timeout));
         self
     }
 
-    /// How often the log tells that it still exits.
+    /// The interval of log messages while the daemon has not exited yet.
     pub fn cancellation_polling(mut self, polling: Duration) -> Self {
         self.declaration.background.cancellation_polling = Some(seconds(polling));
         self
@@ -349,6 +351,3 @@ impl Registration<Daemon> {
 fn seconds(duration: Duration) -> Seconds {
     Seconds::new(duration.as_secs_f64())
 }
-
-#[cfg(test)]
-mod tests;
