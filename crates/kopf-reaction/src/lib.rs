@@ -8,63 +8,46 @@
 //! [`HandlerState`], the [`Batch`] of calls, and the [`Cycle`] that holds it all together. Beside it, the [`BackgroundTask`]
 //! of a daemon or a timer.
 
-mod resource;
-mod selector;
-mod handler;
-mod backoff;
-mod filter;
-mod handler_set;
+mod text;
+mod time;
+mod note;
+mod declare;
+mod filters;
 mod cause;
-mod detect;
-mod progress;
-mod annotation_budget;
-mod storage;
-mod compact;
-mod settings;
-mod lifecycle;
 mod outcome;
+mod storage;
 mod batch;
-mod cycle;
-mod up_to_date;
-mod sub_batch;
 mod background;
+mod cycle;
 mod indexing;
 mod peering;
 mod admission;
-mod conversion;
-mod note;
-mod text;
 
 pub use admission::{
-    AdmissionReview, Denial, ReviewError, WebhookOptions, WebhookPlan, WebhookType, webhook_url, webhooks,
+    AdmissionReview, ConversionFailure, ConversionReview, ConversionRoute, Denial, ReviewError, WebhookPlan,
+    conversion_patch, conversion_path, find_duplicate_conversion, restore_metadata, webhook_url, webhooks,
 };
-pub use annotation_budget::remaining_annotation_budget;
 pub use background::{
-    BackgroundOptions, BackgroundPlan, BackgroundTask, BackgroundView, InitialDelay, Moment, StopReasons, StopStep,
-    TaskEnding, TaskPhase, TaskSettings, TaskStep,
+    BackgroundPlan, BackgroundTask, BackgroundView, Moment, StopReasons, StopStep, TaskEnding, TaskPhase, TaskSettings,
+    TaskStep,
 };
-pub use backoff::{Backoff, Seconds};
-pub use batch::{Batch, BatchStep, CallRequest, HandlerCounts};
-pub use cause::{Cause, EventType, Reason};
-pub use compact::compact_sample;
-pub use conversion::{
-    ConversionFailure, ConversionReview, conversion_patch, conversion_path, find_duplicate_conversion, restore_metadata,
+pub use batch::{Batch, BatchStep, CallRequest, HandlerCounts, Lifecycle};
+pub use cause::{Cause, DetectedReason, Facts, detect};
+pub use cycle::{
+    Cycle, CycleConclusion, CycleInput, CycleStep, Effect, EffectResult, FinalizerChange, ReactionSettings, SubBatch,
+    SubBatchConclusion, SubBatchStep, UpToDateCheck,
 };
-pub use cycle::{Cycle, CycleConclusion, CycleInput, CycleStep, Effect, EffectResult, FinalizerChange};
-pub use detect::{DetectedReason, Facts, detect};
-pub use filter::{Filter, FilterAnswers, FilterDepth, FilterQuestion, FilterSlot, FilterSubject, select_handlers};
-pub use handler::{Activity, ErrorsMode, Handler, HandlerType};
-pub use handler_set::HandlerSet;
+pub use declare::{
+    Activity, BackgroundOptions, Backoff, ErrorsMode, EventType, Filter, Handler, HandlerSet, HandlerType,
+    InitialDelay, Reason, ResolvedSelectors, Resource, Seconds, Selection, Selector, ServedSelector, WebhookOptions,
+    WebhookType, passively_matched, resolve_selectors,
+};
+pub use filters::{FilterAnswers, FilterDepth, FilterQuestion, FilterSlot, FilterSubject, select_handlers};
 pub use indexing::{IndexFailures, Indexing, IndexingConclusion, IndexingStep};
-pub use lifecycle::Lifecycle;
 pub use note::{Note, Severity};
 pub use outcome::{CallError, CallOutcome, Outcome};
 pub use peering::{OwnPeer, Peer, PeeringDecision, decide_peering, keepalive_pause};
-pub use progress::HandlerState;
-pub use resource::*;
-pub use selector::*;
-pub use settings::ReactionSettings;
-pub use storage::{DiffBaseStorage, ProgressStorage, StorageOperation};
-pub use sub_batch::{SubBatch, SubBatchConclusion, SubBatchStep};
+pub use storage::{
+    DiffBaseStorage, HandlerState, ProgressStorage, StorageOperation, compact_sample, remaining_annotation_budget,
+};
 pub use text::{diff_repr, python_repr};
-pub use up_to_date::UpToDateCheck;

@@ -6,7 +6,7 @@
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use serde_json::{Map, Value, json};
 
-use crate::progress::parse_time;
+use crate::time::parse_time;
 
 /// Seconds for which an operator is believed to be alive, if it does not say.
 const LIFETIME: i64 = 60;

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::WebhookType;
-use crate::{Filter, Handler, Resource};
+use crate::{Filter, Handler, Resource, WebhookType};
 
 /// The longest time that the cluster may wait for an answer.
 const TIMEOUT_SECONDS: u32 = 30;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::StopReasons;
+use super::reasons::StopReasons;
 use crate::Handler;
 
 /// What is there of the background handlers of one object.

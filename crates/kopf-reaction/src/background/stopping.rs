@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::StopReasons;
-use super::task::{TaskSettings, duration};
+use super::reasons::StopReasons;
+use super::settings::{TaskSettings, duration};
 use crate::{Handler, HandlerType, Note, Seconds};
 
 /// A run that was asked to stop while its function was being called.

@@ -8,12 +8,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::plan::TaskPhase;
+use super::reasons::StopReasons;
+use super::settings::{TaskSettings, duration};
 use super::stopping::{StopStep, Stopping};
-use super::{StopReasons, TaskPhase};
-use crate::outcome::{ErrorDefaults, classify, exhausted};
-use crate::{
-    Backoff, CallError, CallOutcome, CallRequest, ErrorsMode, Handler, HandlerState, HandlerType, Note, Seconds,
-};
+use crate::batch::{ErrorDefaults, classify, exhausted};
+use crate::{Backoff, CallError, CallOutcome, CallRequest, ErrorsMode, Handler, HandlerState, HandlerType, Note};
 
 /// A moment by both clocks.
 #[derive(Clone, Copy, Debug)]
@@ -22,19 +22,6 @@ pub struct Moment {
     pub wall: Timestamp,
     /// The monotonic time since some beginning, for the schedule.
     pub tick: Duration,
-}
-
-/// The settings of the operator that matter for runs.
-#[derive(Clone, Debug)]
-pub struct TaskSettings {
-    /// Seconds after an arbitrary error, where the handler does not say.
-    pub default_backoff: f64,
-    /// Between the looks at a run that still exits, where the handler does not say.
-    pub cancellation_polling: Seconds,
-    /// How long an instant takes.
-    pub instant_exit: Duration,
-    /// Whether notes for debugging are wanted.
-    pub verbose: bool,
 }
 
 /// The machine.
@@ -307,15 +294,6 @@ fn next_on_grid(since: Duration, interval: Duration, now: Duration) -> Duration 
     }
     let passed = now.saturating_sub(since).as_secs_f64() % interval.as_secs_f64();
     now + (interval.saturating_sub(Duration::from_secs_f64(passed)))
-}
-
-/// A number of seconds; what makes no sense is zero, and nothing is beyond what can be added up.
-pub(super) fn duration(seconds: f64) -> Duration {
-    const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
-    if seconds.is_nan() || seconds <= 0.0 {
-        return Duration::ZERO;
-    }
-    Duration::try_from_secs_f64(seconds).map_or(LONGEST, |duration| duration.min(LONGEST))
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ pub struct Ledger {
     /// How many attempts of a handler are stored in its batch.
     attempts: HashMap<(Arc<str>, usize), u32>,
     edits: usize,
-    /// HandlerCounts up whenever counters may start anew: with each reason, and with each stored essence.
+    /// Counts up whenever counters may start anew: with each reason, and with each stored essence.
     batches: usize,
     last_reason: Option<Reason>,
 }
@@ -333,7 +333,7 @@ impl World {
         self.log.push(format!("  {:?}: {}\n    {}", cause.reason, conclusion.patch.as_value(), texts.join("\n    ")));
         self.told.extend(texts);
         match fate {
-            Fate::Denial => After::Again,
+            Fate::Refused => After::Again,
             Fate::KilledBeforePatch => {
                 self.restart();
                 After::Again

@@ -85,7 +85,7 @@ pub enum Fate {
     /// Killed after the merge-patch, before the finalizer was changed.
     KilledBetweenPatches,
     /// The patch is refused; the operator lives on.
-    Denial,
+    Refused,
 }
 
 #[derive(Clone, Debug)]
@@ -153,7 +153,7 @@ pub fn actions() -> impl Strategy<Value = Action> {
         1 => (0..8u8).prop_map(Fate::KilledAfter),
         1 => Just(Fate::KilledBeforePatch),
         1 => Just(Fate::KilledBetweenPatches),
-        1 => Just(Fate::Denial),
+        1 => Just(Fate::Refused),
     ];
     prop_oneof![
         10 => (fates, prop::option::weighted(0.2, edits())).prop_map(|(fate, edit)| Action::Turn(fate, edit)),

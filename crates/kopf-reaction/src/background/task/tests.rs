@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::{BackgroundOptions, Severity};
+use crate::{BackgroundOptions, Seconds, Severity};
 
 fn settings() -> TaskSettings {
     TaskSettings {
@@ -292,7 +292,10 @@ fn the_exit_does_not_wait_for_what_is_only_looked_at() {
     assert!(step.notes[0].text.ends_with("is still exiting. The next check is in 30 seconds."));
     let step = player.run.stop(StopReasons::OPERATOR_EXITING, at(6.0), &settings(), &mut player.notes);
     assert_eq!(step.and_then(|step| step.next), Some(Duration::from_millis(6100)));
-    assert_eq!(player.run.phase(), TaskPhase::Stopping(StopReasons(20)));
+    assert_eq!(
+        player.run.phase(),
+        TaskPhase::Stopping(StopReasons::RESOURCE_DELETED.union(StopReasons::OPERATOR_EXITING))
+    );
     player.run.stop_further(at(7.0), &settings());
     assert_eq!(player.run.phase(), TaskPhase::Orphaned);
     player.finish(10.0, Ok(None));

@@ -3,7 +3,7 @@
 use kopf_object::MergePatch;
 use serde_json::Value;
 
-use crate::storage::annotations_of;
+use super::fields::annotations_of;
 
 /// All annotations of an object together must not be longer.
 const ANNOTATIONS_AT_MOST: usize = 256 * 1024;

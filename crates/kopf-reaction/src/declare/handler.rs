@@ -9,7 +9,13 @@ use std::sync::Arc;
 use kopf_object::FieldPath;
 use serde::Deserialize;
 
-use crate::{BackgroundOptions, Backoff, Filter, Reason, Resource, Seconds, Selector, WebhookOptions};
+use super::background::BackgroundOptions;
+use super::backoff::{Backoff, Seconds};
+use super::filter::Filter;
+use super::reason::Reason;
+use super::resource::Resource;
+use super::selector::Selector;
+use super::webhook::WebhookOptions;
 
 /// A user's function plus its declaration.
 #[derive(Clone, Debug, Deserialize)]

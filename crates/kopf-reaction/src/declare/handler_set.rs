@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use kopf_object::FieldPath;
 
-use crate::handler::deduplicated;
-use crate::{Handler, HandlerType, Resource};
+use super::handler::{Handler, HandlerType, deduplicated};
+use super::resource::Resource;
 
 /// The handlers of one kind of objects.
 #[derive(Clone, Debug, Default)]

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::cycle::encode_seen_essence;
-use crate::handler::deduplicated;
+use super::effect::{Effect, EffectResult};
+use super::seen::encode_seen_essence;
+use super::settings::ReactionSettings;
+use crate::declare::deduplicated;
 use crate::storage::Corruption;
 use crate::{
-    Batch, BatchStep, Cause, Effect, EffectResult, FilterAnswers, FilterDepth, FilterQuestion, Handler, Lifecycle,
-    Note, ReactionSettings, Reason, StorageOperation, select_handlers,
+    Batch, BatchStep, Cause, FilterAnswers, FilterDepth, FilterQuestion, Handler, Lifecycle, Note, Reason,
+    StorageOperation, select_handlers,
 };
 
 /// The machine; it is stepped like a cycle.

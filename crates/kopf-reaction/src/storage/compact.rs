@@ -7,7 +7,8 @@
 use kopf_object::FieldPath;
 use serde_json::{Value, json};
 
-use crate::{DiffBaseStorage, ProgressStorage, ReactionSettings};
+use super::diff_base::DiffBaseStorage;
+use super::progress::ProgressStorage;
 
 const PROGRESS_FIELD: &str = "status.kopf.progress";
 const TOUCH_FIELD: &str = "status.kopf.dummy";
@@ -24,22 +25,8 @@ pub fn compact_sample() -> Value {
     json!({"kopf": {"progress": progress, "dummy": "", "last-handled-configuration": ""}})
 }
 
-impl ReactionSettings {
-    /// The same settings with everything in the status. Storages of the user are left as they are.
-    #[must_use]
-    pub fn compacted(&self) -> Self {
-        Self { progress: self.progress.compacted(), diffbase: self.diffbase.compacted(), ..self.clone() }
-    }
-
-    /// The same settings, but what the compact storages have left is found.
-    #[must_use]
-    pub fn expanded(&self) -> Self {
-        Self { diffbase: self.diffbase.expanded(), ..self.clone() }
-    }
-}
-
 impl ProgressStorage {
-    fn compacted(&self) -> Self {
+    pub(crate) fn compacted(&self) -> Self {
         if self.is_front() {
             return self.clone();
         }
@@ -70,7 +57,7 @@ fn superseded_progress(storage: &ProgressStorage, compact: &ProgressStorage) -> 
 }
 
 impl DiffBaseStorage {
-    fn compacted(&self) -> Self {
+    pub(crate) fn compacted(&self) -> Self {
         if self.is_front() || self.has_compact_place() {
             return self.clone();
         }
@@ -78,7 +65,7 @@ impl DiffBaseStorage {
         Self::Multi { storages: vec![self.compact_place(), superseded] }
     }
 
-    fn expanded(&self) -> Self {
+    pub(crate) fn expanded(&self) -> Self {
         if self.is_front() || self.has_compact_place() {
             return self.clone();
         }
@@ -115,6 +102,7 @@ mod tests {
     use kopf_object::MergePatch;
 
     use super::*;
+    use crate::ReactionSettings;
 
     const ANNOTATION: &str = "/metadata/annotations/kopf.zalando.org~1last-handled-configuration";
     const STATUS: &str = "/status/kopf/last-handled-configuration";

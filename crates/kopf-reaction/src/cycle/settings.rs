@@ -24,3 +24,17 @@ impl Default for ReactionSettings {
         }
     }
 }
+
+impl ReactionSettings {
+    /// The same settings with everything in the status. Storages of the user are left as they are.
+    #[must_use]
+    pub fn compacted(&self) -> Self {
+        Self { progress: self.progress.compacted(), diffbase: self.diffbase.compacted(), ..self.clone() }
+    }
+
+    /// The same settings, but what the compact storages have left is found.
+    #[must_use]
+    pub fn expanded(&self) -> Self {
+        Self { diffbase: self.diffbase.expanded(), ..self.clone() }
+    }
+}

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::resource::Resource;
+use super::resource::Resource;
 
 /// A description of resources that may match none, one or several of them.
 ///

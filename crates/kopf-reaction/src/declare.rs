@@ -1,0 +1,23 @@
+//! What the fronts declare: handlers, and everything that a declaration consists of.
+
+mod resource;
+mod selector;
+mod reason;
+mod filter;
+mod backoff;
+mod background;
+mod webhook;
+mod handler;
+mod handler_set;
+
+pub use background::{BackgroundOptions, InitialDelay};
+pub use backoff::{Backoff, Seconds};
+pub use filter::Filter;
+pub(crate) use handler::deduplicated;
+pub use handler::{Activity, ErrorsMode, Handler, HandlerType};
+pub use handler_set::HandlerSet;
+pub(crate) use reason::purpose_title;
+pub use reason::{EventType, Reason};
+pub use resource::Resource;
+pub use selector::{ResolvedSelectors, Selection, Selector, ServedSelector, passively_matched, resolve_selectors};
+pub use webhook::{WebhookOptions, WebhookType};
