@@ -1,8 +1,8 @@
-"""Lifecycles: which of the handlers that are due are called in one cycle of an object.
+"""Lifecycles: which of the due handlers Kopf calls in one cycle of an object.
 
-A lifecycle takes the handlers and gives back those to be called now. The rest waits for the
-next cycle. The ones of this module are carried out by the engine; any other function is
-called on this side, with the state of the handlers and with the kwargs of the cause.
+A lifecycle takes the due handlers and returns those to call now. The others wait for the next
+cycle. The engine knows the lifecycles of this module by name; it has any other function called in
+Python, with the state of the handlers and the kwargs of the cause.
 """
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def one_by_one(handlers: Handlers, **_: Any) -> Handlers:
 
 
 def randomized(handlers: Handlers, **_: Any) -> Handlers:
-    """Call any one of the handlers in each cycle."""
+    """Call one of the handlers in each cycle, chosen at random."""
     import random
     return [random.choice(handlers)] if handlers else []
 
@@ -43,12 +43,16 @@ def asap(handlers: Handlers, *, state: Any, **_: Any) -> Handlers:
 
 
 def get_default_lifecycle() -> LifeCycleFn:
-    """The lifecycle of the operators that are not given another one."""
+    """Return the lifecycle that operators use unless they are given another one."""
     return _default_lifecycle
 
 
 def set_default_lifecycle(lifecycle: LifeCycleFn | None) -> None:
-    """Replace the lifecycle of the operators that are not given another one."""
+    """Replace the lifecycle that operators use unless they are given another one.
+
+    Args:
+        lifecycle: The new lifecycle; None restores the original one.
+    """
     global _default_lifecycle
     import logging
     logging.getLogger(__name__).warning(
@@ -63,7 +67,7 @@ _NAMES: dict[Any, str] = {fn: fn.__name__ for fn in
 
 
 def describe(lifecycle: LifeCycleFn) -> str:
-    """The name of a lifecycle for the engine; 'front' if it is to be called on this side."""
+    """The name of a lifecycle for the engine; 'front' if Python has to call it."""
     try:
         return _NAMES.get(lifecycle, 'front')
     except TypeError:  # an unhashable callable

@@ -1,7 +1,8 @@
 """Families of objects: owner references, names, namespaces and labels of children.
 
-All functions take one object or (nested) lists of them: dicts, objects of pykube, models of
-the client libraries. Inside of a handler, the owner is its object unless given.
+Handlers call these functions on objects before they create them. All functions change the objects
+in place, and take one object or (nested) collections of them: dicts, objects of pykube, models of
+the client libraries. Inside a handler, the owner is its object unless given.
 """
 from __future__ import annotations
 
@@ -25,7 +26,14 @@ def append_owner_reference(
         controller: bool | None = True,
         block_owner_deletion: bool | None = True,
 ) -> None:
-    """Make the objects be owned by the owner: they are deleted together with it."""
+    """Make the owner own the objects: Kubernetes deletes them together with it.
+
+    Args:
+        objs: An object or a collection of them: dicts, models of client libraries, pykube objects.
+        owner: The owner. By default, the object of the running handler.
+        controller: Whether the owner is the one that controls the objects.
+        block_owner_deletion: Whether a foreground deletion of the owner waits for the objects.
+    """
     reference = build_owner_reference(
         _guess_owner(owner), controller=controller, block_owner_deletion=block_owner_deletion)
     for child in _walk(objs):
@@ -33,7 +41,12 @@ def append_owner_reference(
 
 
 def remove_owner_reference(objs: Any, owner: Body | None = None) -> None:
-    """Make the objects be not owned by the owner."""
+    """Remove the owner from the owners of the objects.
+
+    Args:
+        objs: An object or a collection of them: dicts, models of client libraries, pykube objects.
+        owner: The owner. By default, the object of the running handler.
+    """
     reference = build_owner_reference(_guess_owner(owner))
     for child in _walk(objs):
         child.remove_owner_reference(reference)
@@ -47,7 +60,19 @@ def label(
         nested: str | Iterable[FieldSpec] | None = None,
         force: bool | None = None,
 ) -> None:
-    """Put the labels (of the owner, unless given) on the objects and on their nested parts."""
+    """Put labels on the objects, and on nested parts of them.
+
+    Example::
+
+        kopf.label(deployment, {'app': name}, nested=['spec.template'])
+
+    Args:
+        objs: An object or a collection of them: dicts, models of client libraries, pykube objects.
+        labels: The labels. By default, those of the object of the running handler.
+        forced: Whether to replace labels that the objects have already.
+        nested: Fields with metadata and labels, such as ``'spec.template'``.
+        force: Deprecated: use ``forced``.
+    """
     if force is not None:
         warnings.warn("force= is deprecated in kopf.label(); use forced=...",
                       DeprecationWarning, stacklevel=2)
@@ -69,7 +94,15 @@ def harmonize_naming(
         forced: bool = False,
         strict: bool = False,
 ) -> None:
-    """Name the objects after the owner: with a generated suffix, or exactly so if strict."""
+    """Name the objects after the owner, unless they have names.
+
+    Args:
+        objs: An object or a collection of them: dicts, models of client libraries, pykube objects.
+        name: The name. By default, that of the object of the running handler.
+        forced: Whether to replace the names that the objects have already.
+        strict: Whether to use exactly this name. By default, it is a prefix (``generateName``), and
+            Kubernetes adds a random suffix.
+    """
     if name is UNSET:
         name = _guess_owner(None).metadata.name
     if name is None:
@@ -90,7 +123,13 @@ def adjust_namespace(
         *,
         forced: bool = False,
 ) -> None:
-    """Put the objects into the namespace (of the owner, unless given)."""
+    """Put the objects into the namespace of the owner, unless they have one.
+
+    Args:
+        objs: An object or a collection of them: dicts, models of client libraries, pykube objects.
+        namespace: The namespace. By default, that of the object of the running handler.
+        forced: Whether to replace the namespaces that the objects have already.
+    """
     if namespace is UNSET:
         namespace = _guess_owner(None).metadata.namespace
     for child in _walk(objs):
@@ -106,7 +145,27 @@ def adopt(
         strict: bool = False,
         nested: str | Iterable[FieldSpec] | None = None,
 ) -> None:
-    """Make the objects children of the owner: its reference, name, namespace and labels."""
+    """Make the objects children of the owner, before they are created.
+
+    They get an owner reference, so that Kubernetes deletes them together with the owner; and the
+    name, the namespace and the labels of the owner, unless they have their own.
+
+    Example::
+
+        @kopf.on.create('kopfexamples')
+        def create(spec, **_):
+            pod = {'apiVersion': 'v1', 'kind': 'Pod', 'spec': spec['podTemplate']}
+            kopf.adopt(pod)
+            pykube.Pod(api, pod).create()
+
+    Args:
+        objs: An object or a collection of them: dicts, models of client libraries, pykube objects.
+        owner: The owner. By default, the object of the running handler.
+        forced: Whether to replace names, namespaces and labels that the objects have already.
+        strict: Whether to use exactly the name of the owner. By default, it is a prefix, and
+            Kubernetes adds a random suffix.
+        nested: Fields that get the labels, too, such as ``'spec.template'``.
+    """
     real_owner = _guess_owner(owner)
     metadata = real_owner.get('metadata') or {}
     append_owner_reference(objs, owner=real_owner)

@@ -175,7 +175,17 @@ def configure(
         log_prefix: bool | None = False,
         log_refkey: str | None = None,
 ) -> None:
-    """Set up the logging of the whole process, as the command line does."""
+    """Set up the logging of the whole process, as the command line does.
+
+    Args:
+        debug: Whether to log everything, including messages of the event loop.
+        verbose: Whether to log debug messages.
+        quiet: Whether to log warnings and errors only.
+        log_format: A `kopf.LogFormat`, or a template of `logging`.
+        log_prefix: Whether messages start with the namespace and the name of their object. None
+            means yes in text, no in JSON.
+        log_refkey: The key of the reference to the object in JSON.
+    """
     _install(_KopfStreamHandler(), make_formatter(log_format, log_prefix, log_refkey),
              debug=debug, verbose=verbose, quiet=quiet)
 

@@ -37,21 +37,56 @@ def event(
         message: str = '',
         backoffs: _Backoffs = None,
 ) -> None:
-    """Post an event of any type about the objects."""
+    """Post a Kubernetes event about the objects, for ``kubectl describe`` and the like.
+
+    The engine posts it in the background. Failures are logged and never reach the caller.
+
+    Example::
+
+        kopf.event(body, type='Normal', reason='Resized', message=f"The size is {spec['size']}.")
+
+    Args:
+        objs: The object that the event is about, or a collection of objects.
+        type: The type of the event; Kubernetes knows ``'Normal'`` and ``'Warning'``.
+        reason: A short machine-readable reason in CamelCase.
+        message: A text for people; Kopf cuts the middle of long ones.
+        backoffs: Seconds to wait between attempts to post. By default,
+            ``settings.posting.default_backoffs``.
+    """
     settings = settings_var.get()
     if settings.posting.enabled:
         _post_all(objs, type, reason, message, backoffs, settings)
 
 
 def info(objs: _Objects, *, reason: str, message: str = '', backoffs: _Backoffs = None) -> None:
-    """Post an event of the type `Normal` about the objects."""
+    """Post an event of the type `Normal` about the objects: see `kopf.event`.
+
+    Kopf skips it if ``settings.posting.level`` is above ``logging.INFO``.
+
+    Args:
+        objs: The object that the event is about, or a collection of objects.
+        reason: A short machine-readable reason in CamelCase.
+        message: A text for people; Kopf cuts the middle of long ones.
+        backoffs: Seconds to wait between attempts to post. By default,
+            ``settings.posting.default_backoffs``.
+    """
     settings = settings_var.get()
     if settings.posting.enabled and settings.posting.level <= logging.INFO:
         _post_all(objs, 'Normal', reason, message, backoffs, settings)
 
 
 def warn(objs: _Objects, *, reason: str, message: str = '', backoffs: _Backoffs = None) -> None:
-    """Post an event of the type `Warning` about the objects."""
+    """Post an event of the type `Warning` about the objects: see `kopf.event`.
+
+    Kopf skips it if ``settings.posting.level`` is above ``logging.WARNING``.
+
+    Args:
+        objs: The object that the event is about, or a collection of objects.
+        reason: A short machine-readable reason in CamelCase.
+        message: A text for people; Kopf cuts the middle of long ones.
+        backoffs: Seconds to wait between attempts to post. By default,
+            ``settings.posting.default_backoffs``.
+    """
     settings = settings_var.get()
     if settings.posting.enabled and settings.posting.level <= logging.WARNING:
         _post_all(objs, 'Warning', reason, message, backoffs, settings)
@@ -65,7 +100,18 @@ def exception(
         exc: BaseException | None = None,
         backoffs: _Backoffs = None,
 ) -> None:
-    """Post an event of the type `Error` about the objects, and about the current exception."""
+    """Post an event of the type `Error` about the objects and an exception: see `kopf.event`.
+
+    Kopf skips it if ``settings.posting.level`` is above ``logging.ERROR``.
+
+    Args:
+        objs: The object that the event is about, or a collection of objects.
+        reason: A short machine-readable reason. By default, the class of the exception.
+        message: A text for people, before that of the exception.
+        exc: The exception. By default, the one that is being handled.
+        backoffs: Seconds to wait between attempts to post. By default,
+            ``settings.posting.default_backoffs``.
+    """
     exc = exc if exc is not None else sys.exc_info()[1]
     settings = settings_var.get()
     if settings.posting.enabled and settings.posting.level <= logging.ERROR:

@@ -58,7 +58,17 @@ def login_via_client(
         settings: OperatorSettings,
         **_: Any,
 ) -> ConnectionInfo | None:
-    """Log in as the official client library does, and configure it on the way."""
+    """Log in as the client library ``kubernetes`` does, and configure the library, too.
+
+    Returns None if the library is not installed. Call it from a login handler with its kwargs::
+
+        @kopf.on.login()
+        def log_in(**kwargs):
+            return kopf.login_via_client(**kwargs)
+
+    Args:
+        logger, settings: The kwargs of the login handler.
+    """
     try:
         import kubernetes.client
         import kubernetes.config
@@ -103,7 +113,13 @@ async def login_via_async_client(
         settings: OperatorSettings,
         **_: Any,
 ) -> ConnectionInfo | None:
-    """Log in as the asynchronous client library does, and configure it on the way."""
+    """Log in as the client library ``kubernetes_asyncio`` does, and configure the library, too.
+
+    Returns None if the library is not installed. Await it in a login handler with its kwargs.
+
+    Args:
+        logger, settings: The kwargs of the login handler.
+    """
     try:
         import kubernetes_asyncio.client
         import kubernetes_asyncio.config
@@ -150,7 +166,11 @@ def login_via_pykube(
         settings: OperatorSettings,
         **_: Any,
 ) -> ConnectionInfo | None:
-    """Log in as pykube-ng does."""
+    """Log in as the client library ``pykube-ng`` does. Returns None if it is not installed.
+
+    Args:
+        logger, settings: The kwargs of the login handler.
+    """
     try:
         import pykube
     except ImportError:
@@ -196,7 +216,11 @@ def login_via_pykube(
 
 
 def login_with_service_account(*, settings: OperatorSettings, **_: Any) -> ConnectionInfo | None:
-    """Log in with the service account of the pod."""
+    """Log in with the service account of the pod. Returns None outside of pods.
+
+    Args:
+        settings: The kwarg of the login handler.
+    """
     if not has_service_account():
         return None
     if active_cluster.get_kubeconfig() is not None:
@@ -214,7 +238,13 @@ def login_with_service_account(*, settings: OperatorSettings, **_: Any) -> Conne
 
 
 def login_with_kubeconfig(*, settings: OperatorSettings, **_: Any) -> ConnectionInfo | None:
-    """Log in with the current context of the kubeconfig, in `$KUBECONFIG` or `~/.kube/config`."""
+    """Log in with the current context of the kubeconfig: ``$KUBECONFIG`` or ``~/.kube/config``.
+
+    Returns None if there is none.
+
+    Args:
+        settings: The kwarg of the login handler.
+    """
     from kopf._connect import kubeconfig
     paths = kubeconfig.find_files()
     if not paths:

@@ -36,14 +36,20 @@ def exponential(
         max: float | None = None,
         jitter: float = 0,
 ) -> Exponential:
-    """Wait `initial` seconds after the first failure, then `factor` times longer each time.
+    """Make a backoff that grows with every failure: for ``backoff=`` of the decorators.
 
-    The delay does not exceed `max` seconds. With `jitter`, a random part of the delay,
-    up to that fraction of it (0 to 1), is added or taken away, so that many failed objects
-    do not come back all at once::
+    Example::
 
         @kopf.on.create('kopfexamples', backoff=kopf.exponential(1, max=300, jitter=0.1))
-        def create_fn(**_): ...
+        def create(**_):
+            ...
+
+    Args:
+        initial: Seconds to wait after the first failure.
+        factor: How much longer each next delay is.
+        max: The longest delay, in seconds.
+        jitter: A fraction (0 to 1) of the delay: a random part, up to this fraction, is added or
+            subtracted, so that many failed objects do not return all at once.
     """
     for name, value in (('initial', initial), ('factor', factor), ('jitter', jitter)):
         if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -22,28 +22,48 @@ ABSENT = MetaFilterToken.ABSENT
 
 
 def not_(fn: Callable[..., bool]) -> Callable[..., bool]:
-    """The opposite of a filter callback."""
+    """Negate a filter callback.
+
+    Args:
+        fn: The callback: a function of the kwargs, or of a value and the kwargs.
+    """
     def not_fn(*args: Any, **kwargs: Any) -> bool:
         return not fn(*args, **kwargs)
     return not_fn
 
 
 def all_(fns: Collection[Callable[..., bool]]) -> Callable[..., bool]:
-    """True if all the filter callbacks are."""
+    """Combine filter callbacks: all of them must return true.
+
+    Example::
+
+        @kopf.on.create('kopfexamples', when=kopf.all_([is_large, kopf.not_(is_test)]))
+
+    Args:
+        fns: The callbacks.
+    """
     def all_fn(*args: Any, **kwargs: Any) -> bool:
         return all(fn(*args, **kwargs) for fn in fns)
     return all_fn
 
 
 def any_(fns: Collection[Callable[..., bool]]) -> Callable[..., bool]:
-    """True if at least one of the filter callbacks is."""
+    """Combine filter callbacks: at least one of them must return true.
+
+    Args:
+        fns: The callbacks.
+    """
     def any_fn(*args: Any, **kwargs: Any) -> bool:
         return any(fn(*args, **kwargs) for fn in fns)
     return any_fn
 
 
 def none_(fns: Collection[Callable[..., bool]]) -> Callable[..., bool]:
-    """True if none of the filter callbacks is."""
+    """Combine filter callbacks: none of them may return true.
+
+    Args:
+        fns: The callbacks.
+    """
     def none_fn(*args: Any, **kwargs: Any) -> bool:
         return not any(fn(*args, **kwargs) for fn in fns)
     return none_fn

@@ -161,7 +161,7 @@ _default_registry: OperatorRegistry | None = None
 
 
 def get_default_registry() -> OperatorRegistry:
-    """The registry of the decorators and operators that are not given another one."""
+    """Return the registry that decorators and operators use unless they are given another one."""
     global _default_registry
     if _default_registry is None:
         _default_registry = SmartOperatorRegistry()
@@ -169,6 +169,10 @@ def get_default_registry() -> OperatorRegistry:
 
 
 def set_default_registry(registry: OperatorRegistry) -> None:
-    """Replace the registry of the decorators and operators that are not given another one."""
+    """Replace the registry that decorators and operators use unless they are given another one.
+
+    Args:
+        registry: The new registry.
+    """
     global _default_registry
     _default_registry = registry

@@ -219,7 +219,11 @@ class Status(MappingView):
 
 
 def build_object_reference(body: Body) -> ObjectReference:
-    """Refer to an object as Kubernetes events do; what the object lacks is left out."""
+    """Refer to an object as Kubernetes events do. The reference lacks what the object lacks.
+
+    Args:
+        body: The object.
+    """
     metadata = body.get('metadata') or {}
     reference = {
         'apiVersion': body.get('apiVersion'),
@@ -237,7 +241,13 @@ def build_owner_reference(
         controller: bool | None = True,
         block_owner_deletion: bool | None = True,
 ) -> OwnerReference:
-    """Refer to an object as the owner of other objects, for `metadata.ownerReferences`."""
+    """Refer to an object as the owner of other objects, for `metadata.ownerReferences`.
+
+    Args:
+        body: The owner.
+        controller: Whether the owner is the one that controls the objects.
+        block_owner_deletion: Whether a foreground deletion of the owner waits for the objects.
+    """
     metadata = body.get('metadata') or {}
     reference = {
         'controller': controller,

@@ -64,7 +64,37 @@ def run(
         memo: object | None = None,
         _command: Any = None,
 ) -> None:
-    """Run an operator until it is stopped: in the given event loop, or in a new one."""
+    """Run an operator until it is stopped: in the given event loop, or in a new one.
+
+    Signals stop it, if it runs in the main thread.
+
+    Example::
+
+        if __name__ == '__main__':
+            kopf.run(clusterwide=True)
+
+    Args:
+        loop: The event loop. By default, a new one.
+        lifecycle: Which of the due handlers Kopf calls in one cycle of an object: one of
+            `kopf.lifecycles`, or a function like them.
+        registry: The handlers. By default, those of the decorators.
+        settings: The settings. By default, new ones, for startup handlers to change.
+        identity: The name of this operator among its peers. By default, the name of the pod, or of
+            the user and the host.
+        standalone: Whether to ignore peers.
+        priority: The priority among peers: an operator pauses while a peer with a higher one runs.
+        peering_name: The name of the peering object; the operator requires it to exist.
+        liveness_endpoint: Where to answer probes, such as ``'http://0.0.0.0:8080/healthz'``.
+        clusterwide: Whether to serve the whole cluster, and cluster-scoped resources.
+        namespaces: The namespaces to serve: names, or patterns such as ``'app-*,!app-test'``.
+        namespace: Deprecated: use ``namespaces``.
+        stop_flag: Something that stops the operator when it is set: an event of asyncio or of
+            threading, or a future of asyncio or of concurrent.futures.
+        ready_flag: The same, set by the operator when it is ready.
+        vault: Ready-made credentials, instead of login handlers.
+        memo: The memo of the operator; every object starts with a shallow copy of it.
+        indexers, memories, insights: Ignored; kopf 1.45 had them.
+    """
     coroutine = operator(
         lifecycle=lifecycle, indexers=indexers, registry=registry, settings=settings,
         memories=memories, insights=insights, identity=identity, standalone=standalone,
@@ -103,7 +133,36 @@ async def operator(
         memo: object | None = None,
         _command: Any = None,
 ) -> None:
-    """Run an operator until it is stopped, in the current event loop."""
+    """Run an operator until it is stopped, in the current event loop.
+
+    To stop it, cancel the task or set the stop flag.
+
+    Example::
+
+        async def main():
+            await asyncio.gather(kopf.operator(namespaces=['default']), serve_http())
+
+    Args:
+        lifecycle: Which of the due handlers Kopf calls in one cycle of an object: one of
+            `kopf.lifecycles`, or a function like them.
+        registry: The handlers. By default, those of the decorators.
+        settings: The settings. By default, new ones, for startup handlers to change.
+        identity: The name of this operator among its peers. By default, the name of the pod, or of
+            the user and the host.
+        standalone: Whether to ignore peers.
+        priority: The priority among peers: an operator pauses while a peer with a higher one runs.
+        peering_name: The name of the peering object; the operator requires it to exist.
+        liveness_endpoint: Where to answer probes, such as ``'http://0.0.0.0:8080/healthz'``.
+        clusterwide: Whether to serve the whole cluster, and cluster-scoped resources.
+        namespaces: The namespaces to serve: names, or patterns such as ``'app-*,!app-test'``.
+        namespace: Deprecated: use ``namespaces``.
+        stop_flag: Something that stops the operator when it is set: an event of asyncio or of
+            threading, or a future of asyncio or of concurrent.futures.
+        ready_flag: The same, set by the operator when it is ready.
+        vault: Ready-made credentials, instead of login handlers.
+        memo: The memo of the operator; every object starts with a shallow copy of it.
+        indexers, memories, insights: Ignored; kopf 1.45 had them.
+    """
     tasks = await spawn_tasks(
         lifecycle=lifecycle, indexers=indexers, registry=registry, settings=settings,
         memories=memories, insights=insights, identity=identity, standalone=standalone,
@@ -136,7 +195,34 @@ async def spawn_tasks(
         memo: object | None = None,
         _command: Any = None,
 ) -> Collection[asyncio.Task[Any]]:
-    """Start an operator in the current event loop, and give its tasks to be waited for."""
+    """Start an operator in the current event loop, and return its tasks for `kopf.run_tasks`.
+
+    Example::
+
+        tasks = await kopf.spawn_tasks(clusterwide=True)
+        await kopf.run_tasks(tasks)
+
+    Args:
+        lifecycle: Which of the due handlers Kopf calls in one cycle of an object: one of
+            `kopf.lifecycles`, or a function like them.
+        registry: The handlers. By default, those of the decorators.
+        settings: The settings. By default, new ones, for startup handlers to change.
+        identity: The name of this operator among its peers. By default, the name of the pod, or of
+            the user and the host.
+        standalone: Whether to ignore peers.
+        priority: The priority among peers: an operator pauses while a peer with a higher one runs.
+        peering_name: The name of the peering object; the operator requires it to exist.
+        liveness_endpoint: Where to answer probes, such as ``'http://0.0.0.0:8080/healthz'``.
+        clusterwide: Whether to serve the whole cluster, and cluster-scoped resources.
+        namespaces: The namespaces to serve: names, or patterns such as ``'app-*,!app-test'``.
+        namespace: Deprecated: use ``namespaces``.
+        stop_flag: Something that stops the operator when it is set: an event of asyncio or of
+            threading, or a future of asyncio or of concurrent.futures.
+        ready_flag: The same, set by the operator when it is ready.
+        vault: Ready-made credentials, instead of login handlers.
+        memo: The memo of the operator; every object starts with a shallow copy of it.
+        indexers, memories, insights: Ignored; kopf 1.45 had them.
+    """
     if namespaces and namespace:
         raise TypeError("Either namespaces= or namespace= can be passed. Got both.")
     if namespace:
@@ -197,9 +283,13 @@ async def run_tasks(
         *,
         ignored: Collection[asyncio.Task[Any]] = frozenset(),
 ) -> None:
-    """Wait for the tasks of an operator. If one ends, all of them are stopped.
+    """Wait for the tasks of `kopf.spawn_tasks`. When one ends, stop the others.
 
-    Only these tasks are ever cancelled, never those of the embedding application.
+    It cancels only these tasks, never those of the application around the operator.
+
+    Args:
+        root_tasks: The tasks.
+        ignored: Ignored; kopf 1.45 needed it.
     """
     try:
         await asyncio.wait(root_tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -6,6 +6,7 @@ import inspect
 import json
 import pathlib
 import pickle
+import re
 import subprocess
 import sys
 from typing import Any
@@ -86,6 +87,33 @@ def test_table_of_names_agrees_with_imports_for_type_checkers() -> None:
         if (node.module or '').startswith('kopf.')
     }
     assert imported == kopf._HOME_OF
+
+
+def list_public_functions() -> list[str]:
+    on = importlib.import_module('kopf.on')
+    addresses = [f'kopf.on.{name}' for name in on.__all__]
+    addresses += [f'kopf.{name}' for name in kopf.__all__]
+    return [address for address in addresses if inspect.isfunction(find(address))]
+
+
+@pytest.mark.parametrize('address', list_public_functions())
+def test_docstring_describes_all_parameters(address: str) -> None:
+    function = find(address)
+    _, _, description = (inspect.getdoc(function) or '').partition('Args:')
+    described = {
+        name for line in re.findall(r'^ {4}(\w[\w, ]*): \S', description, re.MULTILINE)
+        for name in line.split(', ')
+    }
+    parameters = inspect.signature(function).parameters.values()
+    assert described == {parameter.name for parameter in parameters
+                         if parameter.kind.name != 'VAR_KEYWORD' and parameter.name[0] != '_'}
+
+
+def test_decorators_have_examples() -> None:
+    on = importlib.import_module('kopf.on')
+    for name in on.__all__:
+        assert f'kopf.{name}(' in getattr(on, name).__doc__ or \
+            f'kopf.on.{name}(' in getattr(on, name).__doc__
 
 
 def test_unknown_name_is_an_error() -> None:
