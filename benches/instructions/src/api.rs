@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::{Outcome, object};
 
-/// The engine's way to an API which is a function.
+/// The engine's client, for an API that is a function.
 pub fn api_of<F, A, B>(respond: F) -> (Api, Clock, Log)
 where
     F: Fn(Request<RequestBody>) -> A + Clone + Send + 'static,
@@ -27,7 +27,7 @@ where
     (Api::new(vault, &NetworkingSettings::default(), clock.clone(), log.clone()), clock, log)
 }
 
-/// One patch, from its bytes to what is looked at of the answer.
+/// One patch, from its bytes to the parsed part of the answer.
 pub async fn patch(count: usize) -> Outcome {
     let answer = Bytes::from(object::fresh().to_string());
     let (api, ..) = api_of(move |_| {

@@ -1,8 +1,8 @@
-//! The steps of an operator, one by one: `kopf-bench-instructions STEP COUNT`.
+//! Runs one step of an operator COUNT times: `kopf-bench-instructions STEP COUNT`.
 //!
-//! Run under valgrind by `python -m benches.budgets` with two different counts: the difference is what the
-//! step costs, without the start of the process. All is in one thread and without a network, so that the
-//! figures are the same on any machine, however busy it is.
+//! `python -m benches.budgets` runs this under valgrind with two different counts: the difference is the cost of the
+//! step, without the start of the process. Everything runs in one thread and without a network, so that the
+//! figures do not depend on the machine or its load.
 
 mod api;
 mod object;
@@ -24,7 +24,7 @@ fn main() -> Outcome {
         "own-echo" => object::recognise(count),
         "reaction-create" => reaction::create(count),
         "reaction-unchanged" => reaction::unchanged(count),
-        "settled" => reaction::settled(count),
+        "up-to-date" => reaction::up_to_date(count),
         "patch-request" => runtime.block_on(api::patch(count)),
         other => Err(format!("no such step: {other}").into()),
     }

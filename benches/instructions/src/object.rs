@@ -1,4 +1,4 @@
-//! The object that everything is measured with: about 1 KB of content, with what the API adds to it.
+//! The object that all steps use: about 1 KB of content, and the fields that the API adds.
 
 use std::hint::black_box;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::Outcome;
 
-/// An object as the API gives it, before anything was handled.
+/// An object as the API sends it, before any handler was called.
 pub fn fresh() -> Value {
     let fields = json!({"f:spec": {".": {}, "f:color": {}, "f:payload": {}, "f:settings": {".": {}, "f:a": {}, "f:b": {}},
         "f:size": {}, "f:tags": {}, "f:title": {}}});
@@ -42,7 +42,7 @@ pub fn fresh() -> Value {
     })
 }
 
-/// The identity of an object, which is all that is needed to recognise the echo of an own patch.
+/// The identity of an object: enough to recognize the echo of our own patch.
 pub fn recognise(count: usize) -> Outcome {
     let text = fresh().to_string().into_bytes();
     for _ in 0..count {

@@ -1,4 +1,4 @@
-//! One cycle of one object: from its body to what is to be stored.
+//! One cycle of one object: from its body to the patch to store.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::{Outcome, object};
 
-/// A new object with one handler to be called.
+/// A new object, for which one handler is due.
 pub fn create(count: usize) -> Outcome {
     let setup = Setup::new();
     let body = Body::parse(object::fresh().to_string().into_bytes())?;
@@ -27,27 +27,28 @@ pub fn create(count: usize) -> Outcome {
     Ok(())
 }
 
-/// An object that is handled already, in a cycle of its own.
+/// An object that is up to date, in a whole cycle.
 pub fn unchanged(count: usize) -> Outcome {
     let setup = Setup::new();
     let body = Body::parse(setup.handled()?)?;
     for _ in 0..count {
         let (conclusion, calls) = setup.play(&body)?;
         if calls != 0 || !conclusion.patch.is_empty() {
-            return Err("there was something to do".into());
+            return Err("the object is not up to date".into());
         }
     }
     Ok(())
 }
 
-/// An object that is handled already, as it is found by a restarted operator, and after the last patch.
-pub fn settled(count: usize) -> Outcome {
+/// An object that is up to date, recognized from raw JSON: at a restart, and after the last patch.
+pub fn up_to_date(count: usize) -> Outcome {
     let setup = Setup::new();
-    let check = UpToDateCheck::of(&setup.handlers, &setup.settings).ok_or("it takes more than a look at the text")?;
+    let check =
+        UpToDateCheck::of(&setup.handlers, &setup.settings).ok_or("these handlers need more than the raw JSON")?;
     let text = setup.handled()?;
     for _ in 0..count {
         if !check.is_up_to_date(black_box(&text)) {
-            return Err("there was something to do".into());
+            return Err("the object is not up to date".into());
         }
     }
     Ok(())
@@ -71,7 +72,7 @@ impl Setup {
         Self { handlers: Arc::new(HandlerSet::from_handlers(handlers)), settings: Arc::new(settings) }
     }
 
-    /// The text of an object after it was handled.
+    /// The JSON of an object after it was handled.
     fn handled(&self) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
         let mut handled = object::fresh();
         let fresh = Body::parse(handled.to_string().into_bytes())?;
@@ -79,7 +80,7 @@ impl Setup {
         Ok(handled.to_string().into_bytes())
     }
 
-    /// The conclusion, and how many handlers were called on the way to it.
+    /// Returns the conclusion, and the number of handlers called on the way to it.
     fn play(&self, body: &Body) -> Result<(CycleConclusion, usize), &'static str> {
         let mut cycle = Cycle::new(CycleInput {
             body: body.clone(),
@@ -101,7 +102,7 @@ impl Setup {
                         CallOutcome { result: Ok(Some(json!({"message": "done"}))), subrefs: Default::default() };
                     result = Some(EffectResult::Called(outcome));
                 }
-                CycleStep::Effect(_) => return Err("nothing else is to be asked"),
+                CycleStep::Effect(_) => return Err("the cycle asks for an unexpected effect"),
             }
         }
     }

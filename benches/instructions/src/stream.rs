@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use crate::api::api_of;
 use crate::{Outcome, object};
 
-/// Objects in a page, as many as the engine asks for.
+/// Objects in a page: as many as the engine requests.
 const PAGE: usize = 500;
 
 /// One event of a watch, until its object is parsed.
@@ -47,7 +47,7 @@ pub async fn watch_events(count: usize) -> Outcome {
     Ok(())
 }
 
-/// One page of a list, until its objects are given on.
+/// One page of a list, until its objects are handed on.
 pub async fn list_pages(count: usize) -> Outcome {
     let objects = vec![object::fresh(); PAGE];
     let page = |token: &str| {

@@ -1,7 +1,7 @@
-//! Measures a cluster: how fast it starts and writes, what an object costs, how it bears a crowd.
+//! Measures a cluster: how fast it starts and writes, what an object costs, how it performs with many watches.
 //!
 //! Run with: `cargo run --release -p kopf-cluster --example load -- start`, or
-//! `write [KUBECONFIG] [COUNT [CONNECTIONS]]`, `memory [COUNT]`, `crowd [OBJECTS [WATCHERS]]`, `pods [COUNT]`,
+//! `write [KUBECONFIG] [COUNT [CONNECTIONS]]`, `memory [COUNT]`, `watches [OBJECTS [WATCHERS]]`, `pods [COUNT]`,
 //! `services [COUNT]`.
 //! The results and what they mean: `docs/cluster-performance.md`.
 
@@ -34,10 +34,10 @@ async fn main() -> Outcome<()> {
         Some("start") => start().await,
         Some("write") => write(arguments.get(1).map(String::as_str), number(2, 10_000)?, number(3, 32)?).await,
         Some("memory") => memory(number(1, 50_000)?).await,
-        Some("crowd") => crowd(number(1, 50_000)?, number(2, 200)?).await,
+        Some("watches") => watches(number(1, 50_000)?, number(2, 200)?).await,
         Some("pods") => pods(number(1, 1000)?).await,
         Some("services") => services(number(1, 1000)?).await,
-        _ => Err("one of: start, write, memory, crowd, pods, services".into()),
+        _ => Err("one of: start, write, memory, watches, pods, services".into()),
     }
 }
 
@@ -130,8 +130,8 @@ async fn memory(count: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Many objects and many watches: how long reading takes, and how long news take to arrive.
-async fn crowd(objects: usize, watchers: usize) -> Outcome<()> {
+/// Many objects and many watches: how long a read takes, and how long an event takes to arrive.
+async fn watches(objects: usize, watchers: usize) -> Outcome<()> {
     let cluster = Cluster::new(Options::default());
     let server = serve(&cluster).await?;
     let local = Client::new(cluster.service(), "default");
