@@ -1,7 +1,6 @@
-# The front door. Every target works from a fresh clone, given Rust (rustup), a C compiler, openssl, Python 3.11 or newer
-# with venv, and the registries of crates and Python packages. (The package runs on Python 3.10, too; kopf 1.45, which the
-# tests compare with, does not.) `controlplane`, `test-real`, `conformance` and `bench` also need Go 1.26; `bench-budgets`
-# needs valgrind.
+# The front door. Every target works from a fresh clone. It needs rustup, a C compiler, openssl, Python 3.11 or newer with venv,
+# and access to crates.io and PyPI. (The package runs on Python 3.10, too, but kopf 1.45, which the tests compare with, does not.)
+# `controlplane`, `test-real`, `conformance` and `bench` also need Go 1.26; `bench-budgets` needs valgrind.
 
 PYTHON ?= python3
 VENV := .venv
@@ -14,20 +13,20 @@ RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml
 .PHONY: help build demo test test-rust test-python test-operators test-free-threaded test-interpreters test-real controlplane conformance bench bench-quick bench-budgets lint lint-rust lint-docs lint-python lint-rules lint-workflows audit audit-crates audit-python format clean
 
 help:
-	@echo 'make build         .venv with the package in release mode: .venv/bin/kopf, .venv/bin/python'
-	@echo 'make demo          an operator and the life of its object on the embedded cluster, in seconds'
-	@echo 'make test          all tests that need no control plane'
-	@echo 'make test-real     the tests on a real control plane (built on the first run; needs Go)'
-	@echo 'make test-free-threaded  operators on a free-threaded interpreter: FREE_THREADED=python3.14t'
-	@echo 'make test-interpreters   the Python tests and those of operators on: INTERPRETERS="$(INTERPRETERS)"'
-	@echo 'make conformance   the embedded cluster against a real one: writes docs/conformance.md'
-	@echo 'make bench         operator frameworks side by side on a real control plane; needs an idle machine'
-	@echo 'make bench-quick   the same with small numbers: to see that all works'
-	@echo 'make bench-budgets the steps of an operator in instructions, against benches/budgets.toml; needs valgrind'
-	@echo 'make controlplane  etcd, kube-apiserver & co into $(CACHE)/controlplane/bin'
-	@echo 'make lint          formats, lints, types, documentation, and the rules of scripts/lint'
-	@echo 'make audit         licenses, sources and known vulnerabilities of the dependencies; needs cargo-deny and pip-audit'
-	@echo 'make format        reformats the sources'
+	@echo 'make build         build the package in release mode into .venv: .venv/bin/kopf, .venv/bin/python'
+	@echo 'make demo          run an operator on the embedded cluster, with the whole life of an object, in seconds'
+	@echo 'make test          run all tests that need no control plane'
+	@echo 'make test-real     run the tests on a real control plane, which the first run builds; needs Go'
+	@echo 'make test-free-threaded  test operators on a free-threaded interpreter: FREE_THREADED=python3.14t'
+	@echo 'make test-interpreters   run the tests of Python and of operators on: INTERPRETERS="$(INTERPRETERS)"'
+	@echo 'make conformance   compare the embedded cluster with a real one; writes docs/conformance.md'
+	@echo 'make bench         compare operator frameworks on a real control plane; needs an idle machine'
+	@echo 'make bench-quick   the same with small numbers, as a check of the benchmark'
+	@echo 'make bench-budgets count the instructions of each step of an operator, and compare with benches/budgets.toml; needs valgrind'
+	@echo 'make controlplane  build etcd, kube-apiserver and the others into $(CACHE)/controlplane/bin'
+	@echo 'make lint          check formats, lints, types, documentation, and the rules of scripts/lint'
+	@echo 'make audit         check licenses and known vulnerabilities of the dependencies; needs cargo-deny and pip-audit'
+	@echo 'make format        reformat the sources'
 
 build: $(VENV)/.built
 
@@ -40,7 +39,7 @@ $(VENV)/.built: $(VENV)/.installed $(RUST_SOURCES)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 
-# The whole life of an object on the embedded cluster; ends by itself.
+# It ends by itself when the object is gone.
 demo: build
 	@$(BIN)/kopf dev examples/python/02-memcached/memcached_operator.py \
 		-f examples/python/02-memcached/memcached_crd.yaml --no-reload \
@@ -94,12 +93,12 @@ test-real: build controlplane
 	KOPF_TEST_CLUSTER=embedded $(BIN)/python -m pytest -q tests/clients/test_controller_runtime.py tests/clients/test_kubectl.py
 	$(BIN)/python -m pytest -q tests/operators tests/clients tests/real tests/parity tests/conformance/test_conformance.py
 
-# The exit code tells whether all answers are equal; the report is written in any case.
+# It fails if any answer differs, and writes the report in any case.
 conformance: $(VENV)/.installed controlplane
 	cargo build --quiet --locked --package kopf-cluster --example serve
 	$(BIN)/python -m tests.conformance
 
-# The results go to benches/results/new; the folder is to be renamed to the date when they are to be kept.
+# It writes the results to benches/results/new. To keep them, rename the folder to the date.
 bench: build controlplane
 	$(BIN)/python -m benches.peers
 

@@ -1,9 +1,9 @@
 """Runs the tests of the Python front, and those of operators on the embedded cluster, on several interpreters.
 
-Called by `make test-interpreters`, which builds the wheel before. Each interpreter gets an environment of its own with
-the wheel and the test packages. The tests of the front run in it; the tests of operators run here, as they need
-upstream's kopf, too, and only start their operators there. The exit code tells whether all tests have passed wherever they could run; those
-interpreters which are not on this machine are named, and it is an error if there is none.
+`make test-interpreters` builds the wheel and calls it. Each interpreter gets its own environment with the wheel and
+the test packages. The tests of the Python front run in that environment. The tests of operators run in this one, as
+they need upstream's kopf, too, and only start their operators there. The script skips and names the interpreters that
+are not on this machine; it fails if there is none, or if any test fails.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import sys
 REPOSITORY = pathlib.Path(__file__).parents[1]
 FOLDER = REPOSITORY / 'target' / 'interpreters'
 
-#: What is for building and checking, not for testing.
+#: The requirements for building and checking, which the tests do not need.
 TOOLS = ('setuptools', 'ruff', 'pyright', 'mypy')
 
 
@@ -34,7 +34,7 @@ def main() -> int:
 
 
 def test(name: str) -> str:
-    """In a few words: what has come of it."""
+    """Test one interpreter; the result in a few words."""
     found = shutil.which(name)
     # Shims of version managers are found, but they do not run unless the version is chosen.
     version = found and subprocess.run([found, '-V'], capture_output=True, text=True)
@@ -48,7 +48,7 @@ def test(name: str) -> str:
 
 
 def prepare(interpreter: str) -> str:
-    """Its environment, with the wheel of this build."""
+    """Make an environment with the wheel of this build; return its interpreter."""
     folder = FOLDER / pathlib.Path(interpreter).name
     subprocess.run([interpreter, '-m', 'venv', '--clear', str(folder)], check=True)
     python = str(folder / 'bin' / 'python')

@@ -86,7 +86,7 @@ def plane() -> Iterator[Plane]:
 
 @pytest.fixture()
 def namespace(plane: Plane) -> Iterator[str]:
-    """A namespace of this test only."""
+    """A namespace for this test only."""
     name = new_namespace(plane.client, 'test')
     yield name
     remove_namespace(plane.client, name)
@@ -96,8 +96,8 @@ def namespace(plane: Plane) -> Iterator[str]:
 def operator(
     plane: Plane, namespace: str, tmp_path: pathlib.Path
 ) -> Iterator[Callable[..., OperatorProcess]]:
-    """Start an operator: ``operator(path_or_text, *options, client=…, env=…)``; it is ended after
-    the test.
+    """Start an operator: ``operator(path_or_text, *options, client=…, env=…)``. The fixture
+    kills it after the test.
 
     By default, it serves the namespace of the test, as an administrator.
     """

@@ -19,9 +19,7 @@ def temporary_account(
     rules: list[dict[str, Any]],
     cluster_rules: list[dict[str, Any]],
 ) -> Iterator[Client]:
-    """A service account with exactly these permissions in its namespace and in the whole
-    cluster.
-    """
+    """A service account with exactly these permissions, in its namespace and in the cluster."""
     admin, rbac, unique = plane.client, '/apis/rbac.authorization.k8s.io/v1', f'{namespace}-{name}'
     subjects = [{'kind': 'ServiceAccount', 'name': name, 'namespace': namespace}]
     accounts = f'/api/v1/namespaces/{namespace}/serviceaccounts'

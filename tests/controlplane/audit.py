@@ -37,8 +37,8 @@ class Request:
 
 
 def parse_request(line: str) -> Request | None:
-    """One line of the audit log; None if it is being written now, or if the request has another
-    line to count.
+    """Parse a line of the audit log. None if it is incomplete, or if another line stands for the
+    same request.
     """
     try:
         entry = json.loads(line)

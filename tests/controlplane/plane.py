@@ -40,7 +40,7 @@ class PlaneError(Exception):
 
 
 class ControlPlane:
-    """One control plane in one folder: started here, or found running there."""
+    """A control plane in a folder: one that this process starts, or one that runs there already."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder.resolve()
@@ -64,7 +64,7 @@ class ControlPlane:
         return self.client.as_token(self._info()['users'][name])
 
     def requests(self, user: str) -> list[Request]:
-        """All requests of that user so far, in the order of their ends."""
+        """All requests of that user so far, in the order in which they have ended."""
         with (self.folder / 'audit.log').open() as log:
             return [
                 request
@@ -76,7 +76,7 @@ class ControlPlane:
     def up(
         self, *, workloads: bool = False, controllers: str | None = None, bound: bool = False
     ) -> None:
-        """Start everything and wait until it is usable.
+        """Start all processes, and wait until the cluster is usable.
 
         :param workloads: also run the controllers, the scheduler, and the fake nodes.
         :param controllers: run only these controllers, by their names, separated by commas.
@@ -101,13 +101,11 @@ class ControlPlane:
             raise
 
     def alive(self) -> list[dict[str, Any]]:
-        """The processes of this control plane which run now."""
+        """The processes of this control plane that run now."""
         return [entry for entry in self._processes() if is_alive(entry)]
 
     def down(self, *, keep: bool = False) -> None:
-        """End all that was started, the storage at last. The logs stay; the rest, only if
-        asked so.
-        """
+        """End all processes, etcd last. The logs stay; the other files only with ``keep``."""
         for entry in reversed(self._processes()):
             terminate(entry)
         self._pidfile.unlink(missing_ok=True)

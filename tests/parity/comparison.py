@@ -1,7 +1,7 @@
-"""What has come out of a run, made comparable, and the differences of two runs.
+"""The outcome of a run in a comparable form, and the differences between two outcomes.
 
-Times, uids, and the names of namespaces differ always, and are replaced. Everything else must be
-equal, unless ``deliberate.toml`` says why not.
+Times, uids and the names of namespaces always differ, so placeholders replace them. Everything else
+must be equal, unless ``deliberate.toml`` says why not.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ VOLATILE = (
 
 @dataclasses.dataclass
 class Outcome:
-    """All that is compared of one run. The inner lists are in the order of time; the mappings are
-    by object.
+    """What the tests compare of one run. The lists are in the order of time; the mappings are by
+    object.
     """
 
     records: dict[str, list[Any]]
@@ -52,7 +52,7 @@ class Outcome:
     notes: list[Any]
     #: How many requests of the operator were to change something; not compared per scenario.
     writes: int = 0
-    #: Why the story has not come to its end, if so.
+    #: Why the story has failed, if it has.
     failure: str | None = None
 
 
@@ -102,7 +102,7 @@ def undemonstrated_differences(path: pathlib.Path) -> list[Undemonstrated]:
 
 
 def normalised(value: Any, namespace: str) -> Any:
-    """The same JSON without what differs in every run, and in all strings of it."""
+    """The same JSON with placeholders for what differs in every run, also inside of strings."""
     if isinstance(value, Mapping):
         return {
             normalised(key, namespace): (
@@ -150,8 +150,8 @@ def comparable_event(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def comparable_log(entries: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The lines about objects, by object. Of a traceback, only its last line matters: the error
-    itself.
+    """The log lines about objects, by object. Of a traceback, only the last line is compared: the
+    error itself.
     """
     lines: dict[str, list[Any]] = {}
     for entry in entries:
@@ -204,7 +204,7 @@ def without_sentinels(lines: dict[str, Any]) -> dict[str, Any]:
 def differences(
     scenario: str, upstream: Outcome, ours: Outcome, deliberate: list[Deliberate]
 ) -> list[str]:
-    """All differences that are not deliberate, as texts for a human."""
+    """All differences that are not deliberate, in a readable form."""
     applicable = [entry for entry in deliberate if scenario in (*entry.scenarios, *entry.also)]
     found: list[str] = []
     if upstream.failure:
@@ -285,7 +285,7 @@ def tree_differences(upstream: Any, ours: Any, path: str = '') -> list[tuple[str
 
 
 class _Absent:
-    """Not there; other than null."""
+    """The absence of a key, as opposed to null."""
 
     def __repr__(self) -> str:
         return '(absent)'

@@ -1,7 +1,7 @@
-"""What the scenario scripts import beside kopf: a record of every handler call, in a file.
+"""Records every handler call of a scenario in a file. The scenario scripts import it.
 
-It runs inside of the operators, both of upstream and of ours, so it uses nothing but the public
-names of kopf.
+It runs inside of the operators, both of upstream and of ours, so it uses only the public names of
+kopf.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 
 import kopf
 
-#: What is recorded for every call, if the handler has been given it.
+#: The kwargs that are recorded for every call that has them.
 COMMON = ('reason', 'type', 'retry', 'old', 'new', 'diff')
 
 
 def record(id: str, kwargs: collections.abc.Mapping[str, Any], *names: str, **values: Any) -> None:
-    """Record one call: the common kwargs, those named here, and whatever else is passed.
+    """Record one call: the common kwargs, the kwargs named here, and the other values.
 
-    A name may be a path into a kwarg: ``meta.labels`` or ``spec.field``; what is absent there is
-    null.
+    A name may be a path into a kwarg: ``meta.labels`` or ``spec.field``. An absent field is
+    recorded as null.
     """
     entry: dict[str, Any] = {'id': id, 'name': kwargs.get('name')}
     entry |= {name: plain(kwargs[name]) for name in COMMON if name in kwargs}
@@ -34,9 +34,7 @@ def record(id: str, kwargs: collections.abc.Mapping[str, Any], *names: str, **va
 
 
 def sentinel() -> None:
-    """Serve the sentinels: the objects by which the story knows that the operator has got
-    so far.
-    """
+    """Handle the sentinels: objects by which the story knows how far the operator has come."""
 
     @kopf.on.create('kopf.dev', 'v1', 'kopfexamples', id='sentinel', labels={'sentinel': 'yes'})
     def sentinel_fn(name: str, **_: Any) -> None:
@@ -53,7 +51,7 @@ def pick(kwargs: collections.abc.Mapping[str, Any], path: str) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Anything as JSON: views as what they show, other things as their types."""
+    """Any value as JSON: views by their content, other objects by their types."""
     if isinstance(value, collections.abc.Mapping):
         return {str(key): plain(val) for key, val in value.items()}
     if isinstance(value, datetime.datetime):

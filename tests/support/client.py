@@ -1,8 +1,8 @@
-"""A small client of the Kubernetes API for the tests, and the words to wait with.
+"""A small client of the Kubernetes API, and functions that wait for a condition.
 
-The tests watch the operators from outside, so they share no code with the engine or with any
-Kubernetes client library. Used by the launcher of the control plane and by all tests on a real
-cluster.
+The tests observe operators from outside, so they share no code with the engine or with any
+Kubernetes client library. All suites that need a cluster use it, and so does the launcher of the
+control plane.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from typing import Any, TypeVar
 
 T = TypeVar('T')
 
-#: What every wait of the tests is limited to by default; it is long only for the sake of busy
-#: machines.
+#: The default timeout of every wait in the tests. It is long for the sake of busy machines.
 PATIENCE_SECONDS = 30.0
 
 
 class ApiError(Exception):
-    """The API has answered with an error."""
+    """The API server has returned an error."""
 
     def __init__(self, method: str, path: str, status: int, text: str) -> None:
         super().__init__(f'{method} {path}: {status}: {text[:500]}')
@@ -34,7 +33,7 @@ class ApiError(Exception):
 
 
 class Client:
-    """One user of one cluster. Safe to use from several threads: each has its own connection."""
+    """One user of one cluster. It is thread-safe: each thread has its own connection."""
 
     def __init__(self, server: str, token: str, ca: pathlib.Path) -> None:
         self.server = server
@@ -46,21 +45,19 @@ class Client:
         self._connections: list[http.client.HTTPSConnection] = []
 
     def close(self) -> None:
-        """Close the connections of all threads. The client stays usable: it connects again if
-        needed.
-        """
+        """Close the connections of all threads. The client reconnects when it is used again."""
         for connection in self._connections:
             connection.close()
 
     def as_token(self, token: str) -> Client:
-        """The same cluster for another user."""
+        """A client of the same cluster for another user."""
         return Client(self.server, token, self.ca)
 
     def get(self, path: str) -> Any:
         return self.request('GET', path)
 
     def find(self, path: str) -> Any | None:
-        """The object, or None if there is no such."""
+        """The object, or None if it does not exist."""
         try:
             return self.get(path)
         except ApiError as e:
@@ -77,7 +74,7 @@ class Client:
             raise
 
     def patch(self, path: str, body: Any) -> Any:
-        """A merge-patch for a mapping, a JSON patch for a list."""
+        """Send a mapping as a merge patch, and a list as a JSON patch."""
         kind = 'json-patch' if isinstance(body, list) else 'merge-patch'
         return self.request('PATCH', path, body, content_type=f'application/{kind}+json')
 
@@ -101,7 +98,7 @@ class Client:
         data = None if body is None else json.dumps(body).encode()
         for _ in until(10.0, 0.1):
             status, raw = self._exchange(method, path, data, headers, timeout_seconds)
-            if status != 429:  # so it answers for a moment after a new kind is defined
+            if status != 429:  # the server returns it for a moment after a new CRD
                 break
         text = raw.decode()
         if status >= 400:
@@ -135,7 +132,7 @@ class Client:
                 response = connection.getresponse()
                 return response.status, response.read()
             except (OSError, http.client.HTTPException):
-                # The server may have closed an idle connection; a fresh one tells the truth.
+                # The server may have closed an idle connection; try once more on a new one.
                 connection.close()
                 if attempt == 2:
                     raise
@@ -177,8 +174,8 @@ def wait_for(
     timeout_seconds: float = PATIENCE_SECONDS,
     interval_seconds: float = 0.05,
 ) -> T:
-    """Wait until the check gives something true, and return it. API errors and no connection mean
-    "not yet".
+    """Wait until the check returns something true, and return that. Errors of the API and of the
+    connection count as "not yet".
     """
     error: BaseException | None = None
     for _ in until(timeout_seconds, interval_seconds):
@@ -197,7 +194,7 @@ def wait_for(
 
 
 def until(timeout_seconds: float, interval_seconds: float) -> Iterator[None]:
-    """Tick until the time is over, and once more after it."""
+    """Yield at each interval until the timeout, and once more after it."""
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:
         yield

@@ -1,4 +1,4 @@
-"""The embedded cluster for the same tests as run on the real control plane."""
+"""The embedded cluster, with the same interface to the tests as the real control plane."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.processes import die_with_parent
 
 
 class EmbeddedPlane:
-    """`kopf cluster` as a process."""
+    """A process of `kopf cluster`."""
 
     def __init__(self, folder: pathlib.Path, python: pathlib.Path) -> None:
         self.folder = folder
@@ -57,5 +57,5 @@ class EmbeddedPlane:
         return self._client
 
     def user(self, name: str) -> Client:
-        """There is one user, who may do everything."""
+        """The embedded cluster has only one user, who may do everything."""
         return self.client

@@ -13,7 +13,7 @@ from tests.support.client import Client, wait_for
 
 
 class ExampleObjects:
-    """Objects of one kind in one namespace, from the outside."""
+    """Objects of one kind in one namespace."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ExampleObjects:
         return self.client.get(self.path)['items']
 
     def wait(self, name: str, check: Callable[[Any], Any], **options: Any) -> Any:
-        """Wait until the object is so, and return it."""
+        """Wait until the object exists and passes the check, and return it."""
 
         def seen() -> Any:
             body = self.get(name)
@@ -78,8 +78,8 @@ def new_namespace(client: Client, prefix: str) -> str:
 
 
 def remove_namespace(client: Client, name: str) -> None:
-    """Start its removal. Nothing waits for it, but the finalizers of dead operators must not block
-    it for ever.
+    """Start the removal of a namespace, and remove the finalizers of operators that run no more, as
+    they would block it.
     """
     for plural in 'kopfexamples', 'kopfstatuses', 'kopfstricts':
         path = f'/apis/kopf.dev/v1/namespaces/{name}/{plural}'

@@ -14,7 +14,7 @@ CRDS = pathlib.Path(__file__).with_name('crds')
 
 
 def apply(client: Client, manifest: pathlib.Path | str, namespace: str = 'default') -> list[Any]:
-    """Create or change all objects of a file or a text; the kinds of CRDs are served afterwards."""
+    """Apply all objects of a file or a text, and wait until the kinds of CRDs are served."""
     applied = []
     for body in documents(manifest):
         path = f'{object_path(client, body, namespace)}?fieldManager=tests&force=true'
@@ -27,7 +27,7 @@ def apply(client: Client, manifest: pathlib.Path | str, namespace: str = 'defaul
 
 
 def delete(client: Client, manifest: pathlib.Path | str, namespace: str = 'default') -> list[str]:
-    """Delete all objects of a file or a text, without waiting; returns their paths."""
+    """Start to delete all objects of a file or a text; return their paths."""
     paths = [object_path(client, body, namespace) for body in documents(manifest)]
     for path in paths:
         client.delete(path)

@@ -1,8 +1,7 @@
 """An operator under test: a separate process with its log in a file.
 
-Used by the tests on a real cluster. What an operator has done is learned from its log and from the
-cluster, never from its memory; so the same tests run on any implementation that has the same
-command line.
+The tests see what an operator does only by its log and by the cluster, never by its memory. So the
+same tests run on any implementation that has the same command line.
 """
 
 from __future__ import annotations
@@ -22,16 +21,14 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 
 def python_under_test() -> pathlib.Path:
-    """The interpreter that has the package under test; $KOPF_PYTHON overrides the one of ``make
-    build``.
-    """
+    """The interpreter with the package under test: that of ``make build``, or $KOPF_PYTHON."""
     override = os.environ.get('KOPF_PYTHON')
     return pathlib.Path(override) if override else REPOSITORY / '.venv' / 'bin' / 'python'
 
 
 class OperatorProcess:
     """``python -m kopf …``, or another program with the same command line, with its output in a
-    file. One at a time; it can be started again with the same log.
+    file. When it has ended, it can be started again, with the same log.
     """
 
     def __init__(
@@ -77,9 +74,7 @@ class OperatorProcess:
         return self.process is not None and self.process.poll() is None
 
     def stop(self, *, timeout_seconds: float = 20) -> int:
-        """Ask it to end, and return its exit code. If it does not end in time, that is a failure of
-        the test.
-        """
+        """Send SIGTERM, and return the exit code. The test fails if it does not end in time."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         try:
@@ -96,7 +91,7 @@ class OperatorProcess:
         return self.process.wait(timeout_seconds)
 
     def kill(self) -> None:
-        """End it at once, as ``kill -9`` does; harmless if it has ended already."""
+        """Send SIGKILL. This does nothing if the process has ended already."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
@@ -108,7 +103,7 @@ class OperatorProcess:
         return self.text().splitlines()
 
     def entries(self) -> list[dict[str, Any]]:
-        """The log lines of ``--log-format=json``; the lines of others are left out."""
+        """The parsed log lines of ``--log-format=json``, without those that are not JSON."""
         return [
             entry
             for line in self.lines()
@@ -117,7 +112,7 @@ class OperatorProcess:
         ]
 
     def count(self, *parts: str) -> int:
-        """How many log lines have all these parts."""
+        """How many log lines contain all these parts."""
         return sum(all(part in line for part in parts) for line in self.lines())
 
     def wait_log(

@@ -18,9 +18,7 @@ from tests.support.client import until
 
 
 def die_with_parent() -> Callable[[], None]:
-    """What a child does before it becomes the program: ask the kernel to be killed when the parent
-    dies.
-    """
+    """A function for ``preexec_fn``: the kernel kills the child when its parent dies."""
     if not sys.platform.startswith('linux'):
         return lambda: None
     libc, pr_set_pdeathsig = ctypes.CDLL(None), 1
@@ -36,8 +34,8 @@ def free_ports(count: int) -> list[int]:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When the process has started, so that a reused pid is never taken for it. None if it does not
-    run.
+    """When the process has started, or None if it does not run. It tells a process from a later one
+    with the same pid.
     """
     try:
         stat = pathlib.Path(f'/proc/{pid}/stat').read_text()
@@ -52,7 +50,7 @@ def is_alive(entry: dict[str, Any]) -> bool:
 
 
 def terminate(entry: dict[str, Any]) -> None:
-    """End one process: politely, then not. It may be a child of this process or of nobody."""
+    """End a process by SIGTERM, and by SIGKILL if that does not help. It need not be our child."""
     for number in signal.SIGTERM, signal.SIGKILL:
         if not is_alive(entry):
             return

@@ -16,7 +16,7 @@ REQUIREMENTS = pathlib.Path(__file__).with_name('upstream-requirements.txt')
 
 
 def python_of_upstream() -> pathlib.Path:
-    """The interpreter with upstream's kopf as pinned here; it is installed at the first use."""
+    """The interpreter with the pinned version of upstream's kopf; the first call installs it."""
     key = hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()[:12]
     cache = pathlib.Path(os.environ.get('XDG_CACHE_HOME') or '~/.cache').expanduser() / 'kopf'
     cache.mkdir(parents=True, exist_ok=True)
