@@ -52,7 +52,7 @@ test-rust:
 
 test-python: build
 	cargo build --quiet --locked --package kopf-cluster --example serve
-	$(BIN)/python -m pytest -q tests/python tests/conformance/test_recorded.py
+	$(BIN)/python -m pytest -q tests/python tests/scripts tests/conformance/test_recorded.py
 
 # The behaviour of operators on the embedded cluster; `test-real` runs the same files on a real one.
 test-operators: build
