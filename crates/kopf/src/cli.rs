@@ -1,6 +1,6 @@
-//! The command line of an operator: the options and variables of `kopf run`, the log, the signals.
+//! The command line of an operator: the options and environment variables of `kopf run`, the log, the signals.
 //!
-//! `Operator::run_cli` is all that users see of it.
+//! `Operator::run_cli` and `Operator::main` call it.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -12,32 +12,32 @@ use kopf_engine::Stop;
 use crate::logging::{self, LogFormat, LogOptions, Verbosity};
 use crate::run::{PeeringOptions, ReadyOperator, RunOptions};
 
-/// Higher than that of any operator in production.
+/// Higher than the priority of any operator in production.
 const DEV_PRIORITY: i64 = 666;
 
 /// Start an operator process and handle all the requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Parser)]
 #[command(
     disable_version_flag = true,
-    after_help = "Each option can be given by a variable, too: KOPF_RUN_VERBOSE, KOPF_RUN_NAMESPACES, KOPF_RUN_LOG_FORMAT, …"
+    after_help = "Environment variables set the same options: KOPF_RUN_VERBOSE, KOPF_RUN_NAMESPACES, KOPF_RUN_LOG_FORMAT, …"
 )]
 struct Arguments {
     /// Log everything that the operator does.
     #[arg(short, long)]
     verbose: bool,
-    /// Log everything that the libraries do, too.
+    /// Log everything that the operator and its libraries do.
     #[arg(short, long)]
     debug: bool,
     /// Log only warnings and errors.
     #[arg(short, long)]
     quiet: bool,
-    /// How the log looks like: full by default.
+    /// The format of the log; full by default.
     #[arg(long, value_name = "FORMAT", ignore_case = true)]
     log_format: Option<LogFormat>,
     /// The key of the objects in the JSON log.
     #[arg(long, value_name = "KEY")]
     log_refkey: Option<String>,
-    /// Begin messages with the name of the object; so by default in all formats but JSON.
+    /// Begin messages with the name of the object; the default in all formats but JSON.
     #[arg(long, overrides_with = "no_log_prefix")]
     log_prefix: bool,
     /// Do not begin messages with the name of the object.
@@ -46,16 +46,16 @@ struct Arguments {
     /// Serve all namespaces.
     #[arg(short = 'A', long = "all-namespaces")]
     clusterwide: bool,
-    /// Serve this namespace; can be repeated, and be a glob pattern.
+    /// Serve this namespace; may be repeated, and be a glob pattern.
     #[arg(short = 'n', long = "namespace", value_name = "NAMESPACE")]
     namespaces: Vec<String>,
-    /// Do not look for other operators.
+    /// Ignore other operators.
     #[arg(long)]
     standalone: bool,
-    /// Take over from all other operators, for development.
+    /// Run with the highest priority, for development: other operators pause.
     #[arg(long)]
     dev: bool,
-    /// Where to tell about the health of the operator, such as http://0.0.0.0:8080/healthz.
+    /// Serve the health of the operator at this address, such as http://0.0.0.0:8080/healthz.
     #[arg(short = 'L', long = "liveness", value_name = "URL")]
     liveness_endpoint: Option<String>,
     /// The name of the peering with other operators.
@@ -66,18 +66,18 @@ struct Arguments {
     priority: Option<i64>,
 }
 
-/// Runs an operator by the arguments and the environment of the process.
+/// Runs an operator with the arguments and the environment of the process.
 pub(crate) async fn run(operator: ReadyOperator, mut options: RunOptions) -> ExitCode {
     let environment = |name: &str| std::env::var(name).ok();
     let arguments = match Arguments::read(std::env::args_os(), environment) {
         Ok(arguments) => arguments,
         Err(error) => {
-            // If it cannot be printed, the exit code still tells.
+            // If printing fails, the exit code still says it.
             drop(error.print());
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
-    // Another subscriber, installed by the application, is as good as ours.
+    // The application may have installed a subscriber already: it stays.
     drop(logging::install(&arguments.log_options()));
     if arguments.clusterwide || !arguments.namespaces.is_empty() {
         options.clusterwide = arguments.clusterwide;
@@ -106,7 +106,7 @@ async fn stop_by_signals(stop: Stop) {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
-        tracing::warn!(target: "kopf.engine", "Signals cannot be received: the operator will not stop by them.");
+        tracing::warn!(target: "kopf.engine", "The operator cannot receive signals: it will not stop on SIGINT or SIGTERM.");
         return;
     };
     let mut next = async || {
@@ -118,7 +118,7 @@ async fn stop_by_signals(stop: Stop) {
     let name = next().await;
     tracing::info!(target: "kopf.engine", "Signal {name} is received. Operator is stopping.");
     stop.request(name);
-    // Cleanup handlers may take for ever; whoever asks twice does not want to wait for them.
+    // Cleanup handlers may take for ever: a second signal ends the wait.
     let name = next().await;
     tracing::warn!(target: "kopf.engine", "Signal {name} is received again. Operator is stopped by force.");
     std::process::exit(1);
@@ -141,10 +141,9 @@ impl Arguments {
         Ok(read)
     }
 
-    /// What the command line does not say may be said by variables.
+    /// Environment variables set what the command line does not.
     fn fill_from(&mut self, variable: impl Fn(&str) -> Option<String>) -> Result<(), String> {
-        let refuse =
-            |name: &str, value: &str| format!("KOPF_RUN_{name} has a value that cannot be understood: {value:?}");
+        let refuse = |name: &str, value: &str| format!("KOPF_RUN_{name} has an invalid value: {value:?}");
         let flag = |name: &str| match variable(name) {
             None => Ok(None),
             Some(value) => match value.to_lowercase().as_str() {
@@ -181,7 +180,7 @@ impl Arguments {
             let listed = variable("NAMESPACES").unwrap_or_default();
             self.namespaces.extend(listed.split_whitespace().map(str::to_owned));
         }
-        // The older variable for one namespace comes in addition, as in `kopf run`.
+        // The older variable for one namespace adds to them, as in `kopf run`.
         self.namespaces.extend(variable("NAMESPACE"));
         Ok(())
     }

@@ -18,18 +18,18 @@ use tracing_subscriber::{EnvFilter, Registry};
 pub(crate) use format::{FormatLayer, LogFormat};
 pub use logger::Logger;
 
-/// The logger of everything about objects.
+/// The logger for messages about objects.
 pub(crate) const OBJECTS: &str = "kopf.objects";
 
-/// Libraries whose details are of interest only with `--debug`.
+/// Libraries that log too much without `--debug`.
 const NOISY_LIBRARIES: [&str; 7] = ["h2", "hyper", "hyper_util", "kube", "kube_client", "rustls", "tower"];
 
-/// What the command line says about the log.
+/// The options of the log on the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogOptions {
     pub(crate) verbosity: Verbosity,
     pub(crate) format: LogFormat,
-    /// Whether messages begin with the object; by default in all formats but JSON.
+    /// Whether messages begin with the name of the object; by default in all formats but JSON.
     pub(crate) prefix: Option<bool>,
     /// The key of the object in JSON.
     pub(crate) refkey: Option<String>,
@@ -42,23 +42,23 @@ pub(crate) enum Verbosity {
     Quiet,
     #[default]
     Normal,
-    /// Everything of the operator.
+    /// Everything that the operator does.
     Verbose,
-    /// Everything, with the libraries.
+    /// Everything that the operator and its libraries do.
     Debug,
 }
 
-/// Shows the log on the standard error from now on; an error if someone else has done so already.
+/// Writes the log to the standard error from now on; an error if there is a subscriber already.
 pub(crate) fn install(options: &LogOptions) -> Result<(), SetGlobalDefaultError> {
     let layer = FormatLayer::new(options, |line: &str| {
-        // There is nowhere to tell that the log itself cannot be written.
+        // An error of the log itself cannot be logged.
         drop(std::io::stderr().write_all(line.as_bytes()));
     });
     let subscriber = Registry::default().with(filter(options.verbosity)).with(layer);
     tracing::subscriber::set_global_default(subscriber)
 }
 
-/// `RUST_LOG` refines what the command line says.
+/// `RUST_LOG` adds directives to those of the command line.
 fn filter(verbosity: Verbosity) -> EnvFilter {
     let level = match verbosity {
         Verbosity::Quiet => "warn",
@@ -73,7 +73,7 @@ fn filter(verbosity: Verbosity) -> EnvFilter {
     EnvFilter::builder().parse_lossy(directives.join(","))
 }
 
-/// The callsites of `tracing` are static: one per level and logger.
+/// Callsites of `tracing` are static: one per level and logger.
 macro_rules! at_callsite {
     ($action:ident, $level:expr, $logger:expr $(, $($argument:tt)*)?) => {
         match $logger {
@@ -94,7 +94,7 @@ macro_rules! at_callsite {
     };
 }
 
-/// Whether anybody wants such a record.
+/// Whether any subscriber wants such a record.
 pub(crate) fn enabled(level: Level, logger: &'static str) -> bool {
     at_callsite!(enabled, level, logger)
 }
@@ -123,9 +123,9 @@ pub(crate) fn emit(
     );
 }
 
-/// The span in which a handler is called.
+/// The span around the call of a handler.
 pub(crate) fn span(handler: &str, object: Option<&ObjectReference>) -> tracing::Span {
-    // Of the highest level, so that it is there in the quiet mode, too.
+    // At the highest level, so that the quiet mode has it, too.
     tracing::error_span!(
         target: "kopf",
         "handler",

@@ -30,19 +30,20 @@
 //! a handler has.
 
 pub mod trigger;
+mod activities;
 mod registration;
 mod backoff;
 
 use kopf_object::FieldPath;
-use kopf_reaction::{Activity, Handler, HandlerType, Reason, Selector, WebhookOptions, WebhookType};
+use kopf_reaction::{Handler, HandlerType, Reason, Selector, WebhookOptions, WebhookType};
 
 use self::trigger::{
-    Cleanup, Convert, Create, Daemon, Delete, Event, Field, Index, Login, Mutate, Probe, Resume, Startup, Subhandler,
-    Timer, Trigger, Update, Validate,
+    Convert, Create, Daemon, Delete, Event, Field, Index, Mutate, Resume, Subhandler, Timer, Trigger, Update, Validate,
 };
 use crate::filter::Callbacks;
 use crate::selector::IntoSelector;
 
+pub use self::activities::{cleanup, login, probe, startup};
 pub use self::backoff::{Exponential, Schedule, exponential};
 pub use self::registration::{DeclarationError, Registration};
 pub use kopf_reaction::ErrorsMode;
@@ -311,82 +312,6 @@ pub fn convert(selector: impl IntoSelector, from: impl Into<String>, to: impl In
 /// ```
 pub fn subhandler() -> Registration<Subhandler> {
     Registration::new(Handler::new(0, "", HandlerType::Change), Callbacks::default())
-}
-
-/// Calls the handler once when the operator starts, before anything else. The operator does not start if it fails.
-///
-/// ```
-/// use kopf::{Operator, on};
-/// use kopf::extract::Logger;
-///
-/// async fn prepare(logger: Logger) {
-///     logger.info("Here we go.");
-/// }
-/// # let _: Operator =
-/// Operator::new().on(on::startup(), prepare)
-/// # ;
-/// ```
-pub fn startup() -> Registration<Startup> {
-    activity(Activity::Startup)
-}
-
-/// Calls the handler once when the operator stops, after everything else.
-///
-/// ```
-/// use kopf::{Operator, on};
-/// use kopf::extract::Logger;
-///
-/// async fn leave(logger: Logger) {
-///     logger.info("That was all.");
-/// }
-/// # let _: Operator =
-/// Operator::new().on(on::cleanup(), leave)
-/// # ;
-/// ```
-pub fn cleanup() -> Registration<Cleanup> {
-    activity(Activity::Cleanup)
-}
-
-/// Calls the handler when the operator needs credentials: at the start, and when the cluster does not accept the old
-/// ones any more. The function returns a [`ConnectionInfo`](crate::ConnectionInfo). Without login handlers, the operator
-/// takes the credentials from the kubeconfig or from the pod.
-///
-/// ```
-/// use kopf::{ConnectionInfo, Operator, on};
-///
-/// async fn login() -> kopf::Result<ConnectionInfo> {
-///     let token = std::fs::read_to_string("token.txt")?;
-///     Ok(ConnectionInfo { server: "https://localhost:6443".into(), token: Some(token), ..Default::default() })
-/// }
-/// # let _: Operator =
-/// Operator::new().on(on::login(), login)
-/// # ;
-/// ```
-pub fn login() -> Registration<Login> {
-    activity(Activity::Authentication)
-}
-
-/// Calls the handler when somebody asks for the health of the operator at its
-/// [liveness endpoint](crate::Operator::liveness), which shows what the function returns.
-///
-/// ```
-/// use kopf::{Operator, on};
-///
-/// async fn name() -> kopf::Result<&'static str> {
-///     Ok("the operator of caches")
-/// }
-/// # let _: Operator =
-/// Operator::new().on(on::probe(), name).liveness("http://0.0.0.0:8080/healthz")
-/// # ;
-/// ```
-pub fn probe() -> Registration<Probe> {
-    activity(Activity::Probe)
-}
-
-fn activity<T: Trigger>(activity: Activity) -> Registration<T> {
-    let mut handler = Handler::new(0, "", HandlerType::Activity);
-    handler.activity = Some(activity);
-    Registration::new(handler, Callbacks::default())
 }
 
 fn object<T: Trigger>(

@@ -9,7 +9,7 @@ fn read(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Arguments, cla
 }
 
 #[test]
-fn options_and_variables() {
+fn variables_set_what_the_command_line_does_not() {
     let check = |arguments: &[&str], variables: &[(&str, &str)], expected: Arguments| {
         assert_eq!(read(arguments, variables).unwrap(), expected, "{arguments:?} {variables:?}");
     };
@@ -38,7 +38,7 @@ fn options_and_variables() {
 }
 
 #[test]
-fn what_is_refused() {
+fn invalid_arguments_are_refused() {
     let check = |arguments: &[&str], variables: &[(&str, &str)], expected: &str| {
         let error = read(arguments, variables).unwrap_err();
         assert!(error.use_stderr() && error.to_string().contains(expected), "{arguments:?} {variables:?}: {error}");
@@ -53,7 +53,7 @@ fn what_is_refused() {
 }
 
 #[test]
-fn the_log() {
+fn options_of_the_log() {
     let check = |arguments: &[&str], expected: LogOptions| {
         assert_eq!(read(arguments, &[]).unwrap().log_options(), expected, "{arguments:?}");
     };

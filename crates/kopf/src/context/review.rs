@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::authentication::v1::UserInfo;
 use kopf_engine::WebhookContext;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::patch::Patch;
@@ -38,11 +38,11 @@ pub struct Review {
     #[serde(default, rename = "dryrun")]
     pub dry_run: bool,
     /// Who requests the change.
-    #[serde(default, rename = "userinfo")]
+    #[serde(default, rename = "userinfo", deserialize_with = "null_as_default")]
     pub user: UserInfo,
     /// The headers of the cluster's request.
-    #[serde(default)]
-    pub headers: BTreeMap<String, Value>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub headers: BTreeMap<String, String>,
     /// The certificate of the cluster as a client; empty if it shows none.
     #[serde(default, rename = "sslpeer")]
     pub peer: Value,
@@ -60,6 +60,11 @@ impl Review {
             peer: Value::Null,
         }
     }
+}
+
+/// The engine sends nulls where the cluster sent nothing.
+fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// What a user wants to do with an object under review.

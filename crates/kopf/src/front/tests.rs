@@ -1,4 +1,4 @@
-//! The front without a cluster: made-up calls go in, replies come out.
+//! The front without a cluster: the tests make calls in the place of the engine, and check the replies.
 
 mod extractors;
 mod subhandlers;
@@ -102,7 +102,7 @@ fn text_of(reply: &CallReply) -> String {
 }
 
 #[tokio::test]
-async fn extractors_of_objects() {
+async fn handlers_get_the_object_and_its_change() {
     #[allow(clippy::too_many_arguments)]
     async fn handle(
         spec: Spec<ExampleSpec>,
@@ -149,7 +149,7 @@ async fn field_handlers_get_their_field() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_names_the_object_the_field_and_the_handler() {
+async fn errors_of_extraction_name_the_object_the_field_and_the_handler() {
     async fn by_spec(_: Spec<ExampleSpec>) {}
     async fn by_status(_: Status<ExampleSpec>) {}
     async fn by_old(_: Old<u32>) {}
@@ -201,7 +201,7 @@ async fn the_patch_is_shared_in_a_cycle_and_kept_on_errors() {
 }
 
 #[tokio::test]
-async fn the_memory_outlives_cycles() {
+async fn a_memo_outlives_cycles() {
     async fn count(memo: Memo) -> Result<u32> {
         Ok(memo.with(|count: &mut u32| {
             *count += 1;
@@ -219,7 +219,7 @@ async fn the_memory_outlives_cycles() {
 }
 
 #[tokio::test]
-async fn errors() {
+async fn errors_and_panics_become_call_errors() {
     async fn temporary() -> Result<()> {
         Err(Error::temporary("later").after(Duration::from_secs(5)))
     }
@@ -262,7 +262,7 @@ async fn the_time_of_a_call_is_limited() {
 }
 
 #[tokio::test]
-async fn filters_and_selectors() {
+async fn callbacks_of_filters_and_selectors_are_called() {
     async fn handle(_: Logger, _: Events) {}
     let operator = Operator::new().on(
         on::event(of::<KopfExample>())
@@ -315,7 +315,7 @@ impl FromRef<App> for Zone {
 }
 
 #[tokio::test]
-async fn activities_and_state() {
+async fn activities_get_the_state() {
     async fn start(State(zone): State<Zone>, retry: Retry, _: Logger) -> Result<String> {
         Ok(format!("{} {}", zone.0, *retry))
     }
@@ -360,7 +360,7 @@ async fn declarations_are_checked_before_anything_runs() {
 }
 
 #[tokio::test]
-async fn a_login_gives_what_the_engine_reads() {
+async fn the_engine_can_read_the_result_of_a_login() {
     async fn login() -> Result<crate::ConnectionInfo> {
         let server = "https://localhost:6443".to_owned();
         Ok(crate::ConnectionInfo { server, token: Some("t".into()), ..crate::ConnectionInfo::default() })

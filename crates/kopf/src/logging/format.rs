@@ -1,6 +1,6 @@
-//! The formats of the log, as those of `kopf run`: full, plain, and JSON.
+//! The formats of the log, the same as of `kopf run`: full, plain, and JSON.
 //!
-//! A record names its object by the fields `object.*`, of its own or of a span around it.
+//! The fields `object.*` of a record, or of a span around it, name its object.
 
 use std::fmt;
 
@@ -19,10 +19,10 @@ use super::LogOptions;
 /// The formats by their names on the command line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LogFormat {
-    /// With the time, the logger and the level.
+    /// The time, the logger, the level, and the message.
     #[default]
     Full,
-    /// Only the messages.
+    /// Only the message.
     Plain,
     /// One JSON object per line.
     Json,
@@ -33,7 +33,7 @@ pub(crate) struct FormatLayer<W> {
     format: LogFormat,
     prefix: bool,
     refkey: String,
-    /// Takes one record, with its line breaks.
+    /// Writes one record, with its line breaks.
     write: W,
 }
 
@@ -121,7 +121,7 @@ where
 /// The object of a span.
 struct SpanObject(Map<String, Value>);
 
-/// The fields of a record, sorted by their roles.
+/// The fields of a record, by their roles.
 #[derive(Debug, Default)]
 struct Fields {
     message: String,
@@ -129,7 +129,7 @@ struct Fields {
     /// The reference to the object, as in the API.
     object: Map<String, Value>,
     traceback: Option<String>,
-    /// What the user has added.
+    /// The user's own fields.
     others: Map<String, Value>,
 }
 

@@ -1,7 +1,7 @@
-//! An operator that is asked before objects are changed: it completes new ones, and refuses bad ones.
+//! An operator with admission webhooks: it completes new objects, and denies bad ones.
 //!
 //! Run with `kubectl apply -f examples/rust/admission/crd.yaml && cargo run -p kopf-example-admission -- -A`,
-//! on the machine of the cluster: the webhooks are served on its loopback.
+//! on the machine of the cluster: the operator serves the webhooks on its loopback.
 
 use kopf::extract::{Meta, Patch, Review, Spec, Warnings};
 use kopf::webhook::{Operation, Server};
@@ -36,7 +36,7 @@ async fn check_size(spec: Spec<KopfExampleSpec>, warnings: Warnings) -> kopf::Re
     }
 }
 
-async fn refuse_deletion(meta: Meta, review: Review) -> kopf::Result<()> {
+async fn deny_deletion(meta: Meta, review: Review) -> kopf::Result<()> {
     let user = review.user.username.as_deref().unwrap_or("Somebody");
     Err(Error::denied(403, format!("{user} must not delete {}: it is protected.", meta.name())))
 }
@@ -46,10 +46,7 @@ fn main() -> kopf::ExitCode {
         .webhooks(Server::new().managed("admission.example.com"))
         .on(on::mutate(of::<KopfExample>()).operations([Operation::Create]), set_defaults)
         .on(on::validate(of::<KopfExample>()).operations([Operation::Create, Operation::Update]), check_size)
-        .on(
-            on::validate(of::<KopfExample>()).operations([Operation::Delete]).label("protected", "yes"),
-            refuse_deletion,
-        )
+        .on(on::validate(of::<KopfExample>()).operations([Operation::Delete]).label("protected", "yes"), deny_deletion)
         .main()
 }
 

@@ -1,5 +1,5 @@
-//! An operator for memcached: each object becomes a Deployment, which is scaled and removed with it;
-//! the names of its pods are kept in `status.nodes`.
+//! An operator for memcached: it creates a Deployment for each object, scales it, and deletes it with the object.
+//! It keeps the names of the pods in `status.nodes`.
 //!
 //! Run with `kubectl apply -f examples/rust/memcached/crd.yaml && cargo run -p kopf-example-memcached -- -A`,
 //! then `kubectl apply -f examples/rust/memcached/object.yaml`.
@@ -23,7 +23,7 @@ mod tests;
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[kube(group = "cache.example.com", version = "v1alpha1", kind = "Memcached", namespaced)]
 struct MemcachedSpec {
-    /// How many instances there should be.
+    /// The number of instances.
     #[serde(default = "one")]
     size: usize,
 }
@@ -37,7 +37,7 @@ async fn create(spec: Spec<MemcachedSpec>, meta: Meta, client: Client, logger: L
     let deployment = deployment_of(&meta, spec.size)?;
     match deployments(client, &meta).create(&PostParams::default(), &deployment).await {
         Ok(_) => logger.info("The deployment is created."),
-        // A try before this one has got so far, but could not tell.
+        // An earlier attempt created it, but failed afterwards.
         Err(kube::Error::Api(status)) if status.is_already_exists() => logger.warn("The deployment exists already."),
         Err(error) => return Err(error.into()),
     }
@@ -51,7 +51,7 @@ async fn scale(spec: Spec<MemcachedSpec>, meta: Meta, client: Client, logger: Lo
     Ok(())
 }
 
-/// Tells the names of the pods as far as they are known, and comes again until there are all.
+/// Writes the names of the pods to the status, and retries until all pods exist.
 async fn update_status(spec: Spec<MemcachedSpec>, meta: Meta, client: Client, patch: Patch) -> kopf::Result<()> {
     let pods: Api<Pod> = Api::namespaced(client, meta.namespace().unwrap_or("default"));
     let ours = ListParams::default().labels(&format!("app=memcached,memcached={}", meta.name()));
@@ -66,7 +66,7 @@ async fn update_status(spec: Spec<MemcachedSpec>, meta: Meta, client: Client, pa
     Ok(())
 }
 
-/// The owner reference would do; so it goes sooner, and the log tells.
+/// The owner reference would be enough, but so it happens sooner, and with a log message.
 async fn delete(meta: Meta, client: Client, logger: Logger) -> kopf::Result<()> {
     match deployments(client, &meta).delete(meta.name(), &DeleteParams::background()).await {
         Ok(_) => logger.info("The deployment is deleted."),

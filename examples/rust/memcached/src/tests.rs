@@ -1,4 +1,4 @@
-//! The handlers without a cluster: a function plays the API.
+//! The handlers without a cluster: a function takes the place of the API.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use super::*;
 
-/// The requests that were made: the method, the path, the body.
+/// The requests so far: the method, the path, the body.
 type Requests = Arc<Mutex<Vec<(String, String, Value)>>>;
 
-/// A client of an API that gives the same answer to all requests.
+/// A client of an API with the same answer to all requests.
 fn client(code: u16, answer: Value) -> (Client, Requests) {
     let requests = Requests::default();
     let seen = Arc::clone(&requests);
@@ -73,7 +73,7 @@ async fn creation_makes_an_owned_deployment() {
 }
 
 #[tokio::test]
-async fn what_is_done_already_is_fine_and_the_rest_is_not() {
+async fn finished_work_is_accepted_and_other_errors_are_retried() {
     create(spec(3), meta(), refusal(409, "AlreadyExists").0, Logger::new()).await.unwrap();
     delete(meta(), refusal(404, "NotFound").0, Logger::new()).await.unwrap();
     for refused in [
@@ -87,7 +87,7 @@ async fn what_is_done_already_is_fine_and_the_rest_is_not() {
 }
 
 #[tokio::test]
-async fn scaling_touches_nothing_but_the_replicas() {
+async fn scaling_changes_only_the_replicas() {
     let (client, requests) = client(200, json!({"metadata": {"name": "cache"}}));
     scale(spec(5), meta(), client, Logger::new()).await.unwrap();
     let (method, path, patch) = only(&requests);
@@ -96,7 +96,7 @@ async fn scaling_touches_nothing_but_the_replicas() {
 }
 
 #[tokio::test]
-async fn the_status_names_the_pods_until_there_are_all() {
+async fn the_status_names_the_pods_and_retries_until_all_exist() {
     let pods = json!({"metadata": {}, "items": [
         {"metadata": {"name": "b"}}, {"metadata": {"name": "a"}},
         {"metadata": {"name": "c", "deletionTimestamp": "2026-11-15T12:00:00Z"}},

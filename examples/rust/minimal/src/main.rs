@@ -1,4 +1,4 @@
-//! The smallest useful operator: it greets objects when they come, change and go.
+//! The smallest useful operator: it greets objects when they are created, changed and deleted.
 //!
 //! Run with `kubectl apply -f examples/rust/minimal/crd.yaml && cargo run -p kopf-example-minimal -- -A`,
 //! then `kubectl apply -f examples/rust/minimal/object.yaml`.
@@ -16,7 +16,7 @@ struct KopfExampleSpec {
     field: Option<String>,
 }
 
-/// What is told about the object; it goes to `status.create` and `status.update`.
+/// The result of the handlers: the operator stores it in `status.create` and `status.update`.
 #[derive(Debug, PartialEq, Serialize)]
 struct Greeting {
     message: String,
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn objects_are_greeted_when_they_come() {
+    async fn new_objects_are_greeted() {
         let patch = Patch::new();
         let spec = Spec(KopfExampleSpec { field: Some("value".into()) });
         let greeting = create(spec, meta(), patch.clone(), Logger::new()).await.unwrap();
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn deletion_needs_nothing() {
+    async fn deletion_always_succeeds() {
         delete(meta(), Logger::new()).await;
     }
 }

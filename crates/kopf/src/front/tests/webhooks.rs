@@ -124,7 +124,7 @@ async fn a_review_has_no_reason_but_the_requested_change() {
         Ok(())
     }
     let front = front(Operator::new().on(on::validate(of::<KopfExample>()), compare));
-    let reply = call(&front, 0, &webhook(json!({"operation": "CREATE"}))).await;
+    let reply = call(&front, 0, &webhook(json!({"operation": "CREATE", "userinfo": null, "headers": null}))).await;
     assert_eq!(reply.call.result, Ok(None));
 }
 
