@@ -1,8 +1,8 @@
 """The exceptions that handlers raise to say what should happen next.
 
-Users raise them, `_call.invoke` sorts them into the kinds that the engine knows, and the
-engine decides on retries. The class relations are public: `except kopf.PermanentError`
-must also catch what the framework derives from it.
+Users raise them, `_call.invoke` classifies them for the engine, and the engine decides on retries.
+The class relations are public: `except kopf.PermanentError` must also catch what Kopf derives
+from it.
 """
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import enum
 
 
 class ErrorsMode(enum.Enum):
-    """What an exception that is neither temporary nor permanent by its class means."""
+    """What Kopf does about an exception that is neither a temporary nor a permanent error."""
 
     IGNORED = enum.auto()
     TEMPORARY = enum.auto()
@@ -18,16 +18,16 @@ class ErrorsMode(enum.Enum):
 
 
 class PermanentError(Exception):
-    """The handler has failed for good: it is not called again for this change."""
+    """The handler has failed for good: Kopf does not call it again for this change."""
 
 
 class TemporaryError(Exception):
-    """The handler has failed for now: it is called again after `delay` seconds.
+    """The handler has failed for now: Kopf calls it again after `delay` seconds.
 
     A delay of `None` means as soon as possible.
     """
 
-    #: For subclasses that do not call our constructor: they are not to be called again at once.
+    #: For subclasses that do not call our constructor: their handlers must not be retried at once.
     delay: float | None = 60
 
     def __init__(self, message: str | None = None, /, delay: float | None = 60) -> None:
@@ -40,15 +40,15 @@ class HandlerTimeoutError(PermanentError):
 
 
 class HandlerRetriesError(PermanentError):
-    """The handler was attempted as often as its `retries=` allows."""
+    """The handler has used all attempts that its `retries=` allows."""
 
 
 class HandlerChildrenRetry(TemporaryError):
-    """Some sub-handlers are not finished: the parent is to be called again. Internal."""
+    """Some sub-handlers have not finished: Kopf calls the parent again. Internal."""
 
 
 class AdmissionError(PermanentError):
-    """The admission request is refused, with a message and an HTTP-like code."""
+    """The handler rejects the admission request, with a message and an HTTP-like code."""
 
     def __init__(self, message: str | None = '', code: int | None = 500) -> None:
         super().__init__(message)
@@ -60,7 +60,7 @@ class LoginError(Exception):
 
 
 class OtherClusterError(LoginError, PermanentError):
-    """The operator would log in to another cluster than the embedded one, which is active."""
+    """The operator would log in to another cluster, although an embedded one is active."""
 
 
 class ActivityError(Exception):
@@ -72,4 +72,4 @@ class ActivityError(Exception):
 
 
 class EngineError(RuntimeError):
-    """The engine has stopped because of an error, not because it was asked to."""
+    """The engine has stopped because of an error, not by request."""

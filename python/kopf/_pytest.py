@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures for the tests of operators. It is loaded by pytest itself."""
+"""The pytest plugin: fixtures for tests of operators. Pytest loads it by the entry point."""
 from __future__ import annotations
 
 import contextlib
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture()
 def kopf_cluster() -> Iterator[Cluster]:
-    """A Kubernetes of this test only; `KUBECONFIG` points to it."""
+    """An embedded cluster for this test only; `KUBECONFIG` points to it."""
     from kopf.testing import Cluster
     with Cluster() as cluster:
         yield cluster
@@ -23,8 +23,8 @@ def kopf_cluster() -> Iterator[Cluster]:
 def kopf_runner(kopf_cluster: Cluster) -> Iterator[Callable[..., KopfRunner]]:
     """Start an operator on the cluster of the test: `kopf_runner('handlers.py', '-v')`.
 
-    It serves all namespaces, unless the arguments tell which. It is stopped after the test;
-    an error of it fails the test.
+    It serves all namespaces, unless the arguments name some. The fixture stops it after the
+    test; an error of the operator fails the test.
     """
     from kopf._declare.registries import SmartOperatorRegistry
     from kopf.testing import KopfRunner

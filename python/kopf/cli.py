@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class CLIControls:
-    """What `KopfRunner` gives to the commands beside their options."""
+    """What `KopfRunner` passes to the commands in addition to their options."""
 
     def __init__(
             self,
@@ -77,7 +77,7 @@ def logging_options(fn: Callable[..., Any]) -> Callable[..., Any]:
 @click.version_option(version=__version__, prog_name='kopf', message='Kopf version: %(version)s')
 @click.make_pass_decorator(CLIControls, ensure=True)
 def main(__controls: CLIControls) -> None:
-    """Run and control operators of Kubernetes."""
+    """Run and control Kubernetes operators."""
 
 
 @main.command()
@@ -104,7 +104,7 @@ def run(
         clusterwide: bool,
         liveness_endpoint: str | None,
 ) -> None:
-    """Start an operator with the handlers of the files and modules."""
+    """Run an operator with the handlers of these files and modules."""
     from kopf._cli import preload
     from kopf._connect import active_cluster
     from kopf._declare import registries
@@ -119,7 +119,7 @@ def run(
     try:
         preload.preload(paths=paths, modules=modules)
     except Exception as error:
-        _prepare_to_tell(error, describe_loading_error(error))
+        _hide_stack_trace(error, describe_loading_error(error))
         raise
     _run(
         __controls,
@@ -159,8 +159,8 @@ def freeze(
         priority: int,
         dev: bool,
 ) -> None:
-    """Pause the operators of a peering, for as many seconds as the lifetime is."""
-    del message  # accepted for people to remember why; the peering has no place for it
+    """Pause the operators of a peering for the number of seconds in --lifetime."""
+    del message  # accepted as a note for the shell history; the peering has no field for it
     _touch_peering(__controls, id, namespaces, clusterwide, peering_name,
                    666 if dev else priority, lifetime)
 
@@ -179,7 +179,7 @@ def resume(
         clusterwide: bool,
         peering_name: str,
 ) -> None:
-    """Let the operators of a peering go on, which were paused by `kopf freeze`."""
+    """Resume the operators of a peering that `kopf freeze` has paused."""
     _touch_peering(__controls, id, namespaces, clusterwide, peering_name, 0, 0)
 
 
@@ -217,32 +217,32 @@ def _touch_peering(
 )
 @click.argument('arguments', nargs=-1, type=click.UNPROCESSED)
 def cluster(arguments: Sequence[str]) -> None:
-    """Run a Kubernetes API in this process, for development."""
-    from kopf._command import run_cluster
+    """Run a Kubernetes API server in this process, for development."""
+    from kopf._cli.cluster_command import run_cluster
     run_cluster(list(arguments))
 
 
 @main.command()
 @click.option('-f', '--filename', 'manifests', multiple=True, type=click.Path(exists=True),
-              help="A manifest to apply at the start and on changes, or a folder of them.")
+              help="Apply this manifest, or a folder of manifests, at the start and on changes.")
 @click.option('-n', '--namespace', 'namespaces', multiple=True,
               help="Serve this namespace instead of all; can be repeated.")
 @click.option('-m', '--module', 'modules', multiple=True,
               help="A module with handlers; can be repeated.")
 @click.option('-p', '--port', type=click.IntRange(0, 65535), default=0,
-              help="The port of the cluster; any free one by default.")
+              help="The port of the cluster; by default, any free port.")
 @click.option('--kubeconfig', type=click.Path(dir_okay=False),
-              help="Write the kubeconfig to this file, too, unless somebody else wrote it.")
+              help="Also write the kubeconfig to this file, unless it is not from Kopf.")
 @click.option('--data-dir', type=click.Path(file_okay=False),
-              help="Keep the state of the cluster in this folder, over restarts.")
+              help="Keep the state of the cluster in this folder, across restarts.")
 @click.option('--workloads/--no-workloads', default=True,
-              help="Make pods of deployments, jobs and the like; yes by default.")
+              help="Create pods for deployments, jobs and the like; by default, yes.")
 @click.option('--reload/--no-reload', default=True,
-              help="Restart the operator when its files change; yes by default.")
+              help="Restart the operator when its files change; by default, yes.")
 @click.option('--exec', 'command', type=str, metavar='COMMAND',
-              help="Run a command with KUBECONFIG set, and end with it and its exit code.")
+              help="Run this command with KUBECONFIG set; exit when it exits, with its exit code.")
 @click.option('-v', '--verbose', is_flag=True, help="Log everything that the operator does.")
-@click.option('-d', '--debug', is_flag=True, help="Log everything that the libraries do, too.")
+@click.option('-d', '--debug', is_flag=True, help="Also log everything that the libraries do.")
 @click.option('-q', '--quiet', is_flag=True, help="Log only warnings and errors.")
 @click.argument('paths', nargs=-1, type=click.Path(exists=True, dir_okay=False))
 def dev(
@@ -260,9 +260,9 @@ def dev(
         debug: bool,
         quiet: bool,
 ) -> None:
-    """Run an operator on a Kubernetes of its own, which lives in this process.
+    """Run an operator on its own embedded Kubernetes cluster, in this process.
 
-    Nothing else is needed: no cluster, no Docker. The operator is restarted when its files change.
+    You need no other cluster and no Docker. Kopf restarts the operator when its files change.
     """
     from kopf import _native_cluster
     from kopf._cli import dev
@@ -281,8 +281,8 @@ def dev(
                 _native_cluster.write_kubeconfig(kubeconfig, cluster.kubeconfig.read_text())
             click.secho(f"Kubernetes (embedded) listens on {cluster.url}", bold=True, err=True)
             click.echo(f"  export KUBECONFIG={kubeconfig or cluster.kubeconfig}", err=True)
-            tell = functools.partial(click.secho, fg='magenta', err=True)
-            code = dev.Session(options, cluster, tell).run()
+            report = functools.partial(click.secho, fg='magenta', err=True)
+            code = dev.Session(options, cluster, report).run()
     except (ClusterError, OSError) as error:
         raise click.ClickException(str(error))
     raise SystemExit(code)
@@ -303,7 +303,7 @@ def _run(controls: CLIControls, **kwargs: Any) -> None:
         running.run(loop=loop, **kwargs)
     except (ActivityError, EngineError, OtherClusterError) as error:
         cause = str(error.__cause__ or '')
-        _prepare_to_tell(error, str(error) if cause in str(error) else f"{error}: {cause}")
+        _hide_stack_trace(error, str(error) if cause in str(error) else f"{error}: {cause}")
         raise
     finally:
         if own is not None:
@@ -312,7 +312,7 @@ def _run(controls: CLIControls, **kwargs: Any) -> None:
 
 
 def describe_loading_error(error: BaseException) -> str:
-    """What has failed in the user's code, and in which file and line."""
+    """Say what has failed in the user's code, and in which file and line."""
     text = str(error)
     if isinstance(error, SyntaxError) and error.filename is not None:
         text, filename, line = error.msg, error.filename, error.lineno
@@ -327,10 +327,10 @@ def describe_loading_error(error: BaseException) -> str:
             f"({filename}, line {line})")
 
 
-def _prepare_to_tell(error: BaseException, message: str) -> None:
-    """If nobody catches the error, show one message instead of our own stack trace.
+def _hide_stack_trace(error: BaseException, message: str) -> None:
+    """If nobody catches the error, show one message instead of a stack trace of Kopf.
 
-    The stack trace is shown in the debug mode, or for all other errors.
+    In the debug mode, and for all other errors, Python shows the stack trace.
     """
     import logging
     if logging.getLogger().isEnabledFor(logging.DEBUG):

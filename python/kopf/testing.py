@@ -1,6 +1,6 @@
-"""Helpers for the tests of operators: the command line in a thread, and a cluster to test on.
+"""Helpers for tests of operators: the command line in a thread, and an embedded cluster.
 
-For pytest, the package brings the fixtures of `kopf._pytest`: `kopf_cluster`, `kopf_runner`.
+For pytest, there are the fixtures `kopf_cluster` and `kopf_runner` (see `kopf._pytest`).
 """
 from __future__ import annotations
 

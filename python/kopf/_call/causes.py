@@ -1,7 +1,7 @@
 """Causes: why a function is called, and the kwargs that it gets for this reason.
 
-There is one class per kind of handlers. `CycleContext` holds what all the calls of one cycle
-of one object share: the body, the patch, the memo, the loggers.
+There is one class per group of decorators. `CycleContext` holds what all calls of one cycle of one
+object share: the body, the patch, the memo, the loggers.
 """
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Cause:
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """What a function is called with."""
+        """All kwargs of a call."""
         return self.get_kwargs()
 
     def get_kwargs(
@@ -77,11 +77,11 @@ class Cause:
         return kwargs
 
     def release(self) -> None:
-        """The call is over: nothing is to be taken from the engine any more."""
+        """The call is over: do not use the engine's data any more."""
 
 
 class ActivityCause(Cause):
-    """The operator itself starts, stops, logs in, or is probed."""
+    """The operator itself starts, stops, logs in, or answers a probe."""
 
     _sources: ClassVar[dict[str, Callable[[Any], Any]]] = Cause._sources | {
         'activity': attrgetter('activity'),
@@ -95,7 +95,7 @@ class ActivityCause(Cause):
 
 
 class ResourceCause(Cause):
-    """Something is about an object."""
+    """Any cause that is about an object."""
 
     _sources: ClassVar[dict[str, Callable[[Any], Any]]] = Cause._sources | {
         'resource': attrgetter('resource'),
@@ -119,7 +119,7 @@ class ResourceCause(Cause):
 
 
 class WatchingCause(ResourceCause):
-    """An event has come from the cluster, whatever it means."""
+    """An event of a listing or a watch stream."""
 
     _sources: ClassVar[dict[str, Callable[[Any], Any]]] = ResourceCause._sources | {
         'type': attrgetter('type'),
@@ -133,11 +133,11 @@ class WatchingCause(ResourceCause):
 
 
 class IndexingCause(ResourceCause):
-    """An object is to be indexed."""
+    """An object has to be indexed."""
 
 
 class SpawningCause(ResourceCause):
-    """Daemons and timers of an object are to be started or stopped."""
+    """Daemons and timers of an object have to start or stop."""
 
     def __init__(self, *, reset: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -145,7 +145,7 @@ class SpawningCause(ResourceCause):
 
 
 class ChangingCause(ResourceCause):
-    """An object has changed in a way that matters. The changes are decoded when asked for."""
+    """The essence of an object has changed. The changes are decoded at the first look."""
 
     _sources: ClassVar[dict[str, Callable[[Any], Any]]] = ResourceCause._sources | {
         'reason': attrgetter('reason'),
@@ -198,7 +198,7 @@ class DaemonCause(ResourceCause):
 
 
 class WebhookCause(ResourceCause):
-    """An object is asked to be changed, and the change is to be admitted."""
+    """A client wants to change an object, and Kubernetes wants to know whether to admit it."""
 
     _sources: ClassVar[dict[str, Callable[[Any], Any]]] = ResourceCause._sources | {
         name: attrgetter(name) for name in (
@@ -235,7 +235,7 @@ class WebhookCause(ResourceCause):
 
 
 class ConversionCause(ResourceCause):
-    """An object of one version is to be turned into one of another version."""
+    """An object has to be converted from one version to another."""
 
     _sources: ClassVar[dict[str, Callable[[Any], Any]]] = ResourceCause._sources | {
         'from_version': attrgetter('from_version'),
@@ -249,7 +249,7 @@ class ConversionCause(ResourceCause):
 
 
 class CycleContext:
-    """What the calls of one cycle of one object share. Made when the cycle first comes here."""
+    """What the calls of one cycle of one object share. Created when the front first needs it."""
 
     # It must not refer to the cycle, which refers to it: the garbage collector does not see
     # through the engine.
@@ -296,7 +296,7 @@ class CycleContext:
         if handler.kind == 'watching':
             if self._watching is None:
                 event = {'type': cycle.type, 'object': self.body._get()}
-                # Not made when it is asked for: this context refers to the cause.
+                # Not created lazily: this context refers to the cause.
                 common['logger'] = self.get_local_logger()
                 self._watching = WatchingCause(type=cycle.type, event=event, **common)
             return self._watching

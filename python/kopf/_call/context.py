@@ -1,7 +1,7 @@
-"""What runs now: the operator, the cause and the handler of the current call.
+"""The current call: its operator, its cause and its handler.
 
-These variables are set for each call of a user's function, in tasks and in threads, so
-that `kopf.info()`, `kopf.adopt()`, `kopf.execute()` and others know what they are about.
+`invoke` sets these variables for each call of a user's function, in tasks and in threads, so that
+`kopf.info()`, `kopf.adopt()`, `kopf.execute()` and others know which object they are about.
 """
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Logging: formats, prefixes with the names of objects, and loggers of objects.
 
 Records about an object carry a reference to it (`k8s_ref`), which the formatters turn into
-a prefix or a JSON field, and which `_call.posting` turns into a Kubernetes event.
+a prefix or a JSON field, and which `posting` turns into a Kubernetes event.
 """
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class ColoredFormatter(ObjectFormatter):
 
 
 class _KopfStreamHandler(logging.StreamHandler):
-    """The handler of this module, recognised when the logging is configured again."""
+    """The handler of this module. The next `configure()` replaces it."""
 
 
 def configure(
@@ -191,7 +191,7 @@ def configure(
 
 
 def configure_for_terminal(*, debug: bool, verbose: bool, quiet: bool) -> None:
-    """Set up the logging for people: with colours, if there are any."""
+    """Set up the logging for people, with colours if the terminal has any."""
     import os
     handler = _KopfStreamHandler()
     colors = handler.stream.isatty() and not os.environ.get('NO_COLOR')
@@ -214,7 +214,7 @@ def _install(
     root.addHandler(handler)
     root.setLevel('DEBUG' if debug or verbose else 'WARNING' if quiet else 'INFO')
 
-    # The event loop is chatty: it is of interest only when the framework itself is debugged.
+    # The event loop logs a lot, which only helps to debug Kopf itself.
     asyncio_logger = logging.getLogger('asyncio')
     asyncio_logger.propagate = bool(debug)
     if not debug:
@@ -237,7 +237,7 @@ def make_formatter(
     raise ValueError(f"Unsupported log format: {log_format!r}")
 
 
-# The loggers that the engine writes to. Levels of others are those of their parents.
+# The loggers that the engine writes to. Others inherit the levels of their parents.
 _ENGINE_LOGGERS = (
     'kopf', 'kopf.engine', 'kopf.objects', 'kopf.activities', 'kopf.activities.startup',
     'kopf.activities.cleanup', 'kopf.activities.authentication', 'kopf.activities.probe',
@@ -246,7 +246,7 @@ _ENGINE_LOGGERS = (
 
 
 def get_levels() -> dict[str, int]:
-    """The lowest levels that are of any interest, for the engine to skip all the others."""
+    """The lowest levels that anybody sees, so that the engine can skip messages below them."""
     disabled = logging.root.manager.disable
     return {name: max(logging.getLogger(name).getEffectiveLevel(), disabled + 1)
             for name in _ENGINE_LOGGERS}
@@ -256,7 +256,7 @@ class LevelWatch:
     """Notices when the levels may have changed, at the cost of a few lookups."""
 
     def __init__(self) -> None:
-        # The loggers, and all those from whom they have their levels. They are for ever.
+        # The loggers, and all those that they inherit levels from. Loggers are never deleted.
         loggers: dict[str, logging.Logger] = {}
         for name in _ENGINE_LOGGERS:
             logger: logging.Logger | None = logging.getLogger(name)
@@ -268,7 +268,7 @@ class LevelWatch:
         self._seen: list[int] = []
 
     def has_changed(self) -> bool:
-        """Whether any level differs from that of the last look; at the first one, it does."""
+        """Whether any level differs from that of the last look. At the first look, it does."""
         now = [logger.level for logger in self._loggers]
         now.append(self._manager.disable)
         if now == self._seen:
@@ -305,7 +305,7 @@ def _get_severity(level: int) -> str:
 
 
 def _jsonify(value: Any) -> Any:
-    """What JSON does not know is still better logged somehow than not at all."""
+    """Show what JSON does not know somehow, rather than lose the message."""
     if hasattr(value, 'isoformat'):
         return value.isoformat()
     if isinstance(value, enum.Enum):

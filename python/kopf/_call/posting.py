@@ -1,7 +1,7 @@
 """Kubernetes events: `kopf.event()` and its family, and log messages posted as events.
 
-Events are made here and queued in the engine, which posts them in the background.
-Everything works in any thread; failures never reach the handlers.
+This module builds events and hands them to the engine, which posts them in the background. All of
+it works in any thread; failures never reach the handlers.
 """
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class K8sPoster(logging.Handler):
 
 
 def install_poster() -> None:
-    """Have the log messages of objects posted, in all operators of the process."""
+    """Post log messages about objects as events, in all operators of the process."""
     objects_logger = logging.getLogger('kopf.objects')
     if not any(isinstance(handler, K8sPoster) for handler in objects_logger.handlers):
         objects_logger.addHandler(K8sPoster())
@@ -182,7 +182,7 @@ def build_event(
 
 
 def cut_message(message: str) -> str:
-    """Kubernetes refuses long messages: the beginning and the end are the telling parts."""
+    """Kubernetes rejects long messages: keep the beginning and the end, which say most."""
     if len(message) <= MAX_MESSAGE_LENGTH:
         return message
     half = MAX_MESSAGE_LENGTH // 2
@@ -222,14 +222,14 @@ def _post(
     try:
         front.post_event(encoding.encode(body), backoffs)
     except Exception as error:
-        # Not of the object's logger: it would be posted as an event.
+        # Not with the object's logger: Kopf would post the message as an event.
         name = encoding.as_text(reference.get('name'))
         logger.error(f"The event about {encoding.as_text(reference.get('kind'))} {name} "
                      f"cannot be posted and is skipped: {encoding.describe(error)}")
 
 
 def _as_mapping(obj: Any) -> Any:
-    """Models of client libraries are turned to what they look like in JSON."""
+    """Convert models of client libraries to what they look like in JSON."""
     if isinstance(obj, Mapping):
         return obj
     metadata = getattr(obj, 'metadata', None)

@@ -1,4 +1,4 @@
-"""`stopped` of daemons: asked for and waited for, in threads and in tasks."""
+"""The kwarg `stopped` of daemons and timers: a flag to check and to wait for."""
 from __future__ import annotations
 
 import asyncio
@@ -12,7 +12,7 @@ ReasonT = TypeVar('ReasonT', bound=enum.Flag)
 
 
 class DaemonStoppingReason(enum.Flag):
-    """Why a daemon is to stop, and how far its stopping has come."""
+    """Why a daemon has to stop, and how far its stopping has come."""
 
     DONE = enum.auto()
     FILTERS_MISMATCH = enum.auto()
@@ -25,7 +25,7 @@ class DaemonStoppingReason(enum.Flag):
 
 
 class DaemonStopper:
-    """The side of the framework: sets the flag."""
+    """The side of Kopf: sets the flag."""
 
     def __init__(self) -> None:
         self.when: float | None = None
@@ -33,7 +33,7 @@ class DaemonStopper:
         self.sync_event = threading.Event()
         self.async_event = asyncio.Event()
 
-    # Not kept: they refer to the flag, and such circles wait for the garbage collector.
+    # Not kept: they refer to the flag, and only the garbage collector frees cycles.
     @property
     def sync_waiter(self) -> SyncDaemonStopperChecker:
         return SyncFlagWaiter(self)
@@ -103,7 +103,7 @@ class AsyncFlagWaiter(FlagWaiter[ReasonT], Generic[ReasonT]):
 
 class AsyncFlagPromise(
         FlagWaiter[ReasonT], Awaitable[AsyncFlagWaiter[ReasonT]], Generic[ReasonT]):
-    """A flag that is being waited for."""
+    """What `stopped.wait()` returns in tasks, to be awaited."""
 
     def __init__(self, waiter: AsyncFlagWaiter[ReasonT], timeout: float | None) -> None:
         super().__init__(waiter._setter)

@@ -1,8 +1,8 @@
 """The threads in which synchronous functions run.
 
-Handlers and timers share the executor of the settings. Daemons have threads of their own, so that
-they neither take the threads away from the handlers, nor wait for them: they take as long as their
-objects live. Whoever has to wait for a thread for long is reported.
+Handlers and timers share the executor of the settings. Daemons have separate threads, because they
+run as long as their objects exist: they neither take threads away from handlers, nor wait for them.
+If calls wait long for a thread, Kopf logs a warning.
 """
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ logger = logging.getLogger('kopf')
 
 # How long a call may wait for a thread before it is worth a warning.
 _PATIENCE_SECONDS = 5.0
-# How often the warning is repeated while it stays so.
+# How often Kopf repeats the warning.
 _REPEAT_SECONDS = 60.0
-# The threads for daemons, where `settings.execution.max_workers` sets no limit.
+# The limit of threads for daemons, unless `settings.execution.max_workers` sets one.
 _DAEMONS_AT_MOST = 1000
 
 
@@ -42,7 +42,7 @@ class Pools:
             loop, "synchronous daemons", lambda: self._daemons.limit)
 
     def run_handler(self, fn: Callable[[], None]) -> None:
-        """Run it in the executor of the settings, whatever that is now."""
+        """Run it in the current executor of the settings."""
         self._settings.execution.executor.submit(self._handlers_queue.enter(fn))
 
     def run_daemon(self, fn: Callable[[], None]) -> None:
@@ -53,7 +53,7 @@ class Pools:
 class DaemonThreads:
     """Threads that are started when needed, and do not keep the process from exiting.
 
-    The limit can be changed at any time. What waits for a thread is started when one is free.
+    The limit can change at any time. Calls wait until a thread is free.
     """
 
     def __init__(self, get_limit: Callable[[], int]) -> None:
@@ -79,7 +79,7 @@ class DaemonThreads:
             try:
                 fn()
             except BaseException:
-                # Functions of users are guarded elsewhere; it must not cost us a thread.
+                # The functions handle users' errors. No error may cost us the thread.
                 logger.exception("A thread of a daemon has failed.")
             fn = self._get_next()
 
@@ -92,7 +92,7 @@ class DaemonThreads:
 
 
 class _Queue:
-    """Counts the calls that wait for a thread, and tells about it if it takes long."""
+    """Counts the calls that wait for a thread, and logs a warning if they wait long."""
 
     def __init__(
             self,
@@ -107,10 +107,10 @@ class _Queue:
         self._waiting: dict[int, float] = {}
         self._next = 0
         self._check: asyncio.TimerHandle | None = None
-        self._told: float | None = None
+        self._warned_at: float | None = None
 
     def enter(self, fn: Callable[[], None]) -> Callable[[], None]:
-        """The same function, but counted until it starts. Called in the event loop only."""
+        """Wrap a function, to count it until it starts. Call it in the event loop only."""
         with self._lock:
             number = self._next = self._next + 1
             self._waiting[number] = time.monotonic()
@@ -133,8 +133,8 @@ class _Queue:
         if not count:
             return
         if now - oldest >= _PATIENCE_SECONDS and (
-                self._told is None or now - self._told >= _REPEAT_SECONDS):
-            self._told = now
+                self._warned_at is None or now - self._warned_at >= _REPEAT_SECONDS):
+            self._warned_at = now
             limit = self._get_limit()
             threads = f"all {limit} threads" if limit is not None else "all threads"
             logger.warning(

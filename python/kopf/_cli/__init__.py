@@ -1,1 +1,1 @@
-"""What the commands of `kopf.cli` need beyond parsing: loading users' files, and `kopf dev`."""
+"""What the commands of `kopf.cli` do: load users' files, run `kopf dev` and `kopf cluster`."""

@@ -1,7 +1,7 @@
 """`kopf dev`: the embedded cluster and an operator on it, restarted when its files change.
 
-The cluster lives in this process, the operator in a child: so the objects stay while the code is
-edited, and the handlers are imported with `KUBECONFIG` set, as scripts of users expect it.
+The cluster runs in this process, the operator in a child process. So the objects stay when the code
+changes, and Python imports the handlers with `KUBECONFIG` set, as users' scripts expect.
 """
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kopf._embedded.cluster import Cluster, ClusterError, manifest_files
 
-# How often the files are looked at. It is a matter of milliseconds even for big projects.
+# How often to check the files. It takes milliseconds even for large projects.
 LOOK_INTERVAL_SECONDS = 0.2
 
-# How long the operator may take to stop, before it is killed.
+# How long the operator may take to stop before Kopf kills it.
 STOP_TIMEOUT_SECONDS = 15.0
 
-# Beyond that, it is probably not a project, but somebody's home.
+# With more files, it is probably not a project, but a home directory.
 FILES_LIMIT = 5000
 
 SKIPPED_FOLDERS = frozenset({'__pycache__', 'node_modules', 'target', 'venv', 'site-packages'})
@@ -40,26 +40,26 @@ class Options:
     modules: Sequence[str]
     manifests: Sequence[str]
     run_options: Sequence[str]      # of the child: logging, namespaces
-    command: str | None             # run beside the operator; all ends with it
+    command: str | None             # run beside the operator; when it exits, everything ends
     reload: bool
 
 
 class Interrupted(BaseException):
-    """Somebody wants it all to end."""
+    """A signal ends the session."""
 
 
 class Session:
     """One run of `kopf dev`, from the start of the cluster to its end."""
 
-    def __init__(self, options: Options, cluster: Cluster, tell: Callable[[str], None]) -> None:
+    def __init__(self, options: Options, cluster: Cluster, report: Callable[[str], None]) -> None:
         self.options = options
         self.cluster = cluster
-        self.tell = tell
+        self.report = report
         self.operator: subprocess.Popen[bytes] | None = None
         self.command: subprocess.Popen[bytes] | None = None
 
     def run(self) -> int:
-        """Serve until it is interrupted, or the command ends; gives the exit code."""
+        """Serve until a signal, or until the command exits; return the exit code."""
         previous = signal.signal(signal.SIGTERM, _interrupt)
         try:
             self.apply_manifests()
@@ -78,7 +78,7 @@ class Session:
 
     def supervise(self) -> int:
         sources, manifests = self.look_at_sources(), self.look_at_manifests()
-        told_end = False
+        reported_end = False
         while True:
             time.sleep(LOOK_INTERVAL_SECONDS)
             if self.command is not None and self.command.poll() is not None:
@@ -87,23 +87,23 @@ class Session:
                 code = self.operator.returncode
                 if not self.options.reload or self.command is not None:
                     return code or 1
-                if not told_end:
-                    self.tell(f"The operator has ended with the code {code}. "
+                if not reported_end:
+                    self.report(f"The operator has ended with the code {code}. "
                               f"It is started again when its files change.")
-                    told_end = True
+                    reported_end = True
             if not self.options.reload:
                 continue
             if (now := self.look_at_manifests()) != manifests:
                 manifests = now
-                self.tell(f"Applied again: {', '.join(self.options.manifests)}")
+                self.report(f"Applied again: {', '.join(self.options.manifests)}")
                 try:
                     self.apply_manifests()
                 except (ClusterError, OSError) as error:
-                    self.tell(f"Error: {error}")
+                    self.report(f"Error: {error}")
             if (now := self.look_at_sources()) != sources:
                 changed = [path for path in {*now, *sources} if now.get(path) != sources.get(path)]
-                sources, told_end = now, False
-                self.tell(f"Changed: {', '.join(sorted(map(_shortened, changed))[:3])}; "
+                sources, reported_end = now, False
+                self.report(f"Changed: {', '.join(sorted(map(_shortened, changed))[:3])}; "
                           f"the operator is restarted.")
                 self.stop(self.operator)
                 self.start_operator()
@@ -164,7 +164,7 @@ def _stamps(files: Sequence[pathlib.Path]) -> Stamps:
         try:
             stamps[file] = file.stat().st_mtime_ns
         except OSError:
-            pass  # Editors replace files; it is there again at the next look.
+            pass  # Editors replace files; it will exist again at the next check.
     return stamps
 
 

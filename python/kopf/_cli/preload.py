@@ -1,4 +1,4 @@
-"""Loading the users' files and modules, so that their decorators register the handlers."""
+"""Loads users' files and modules, so that their decorators register the handlers."""
 from __future__ import annotations
 
 import importlib
@@ -11,8 +11,8 @@ from collections.abc import Iterable
 def preload(paths: Iterable[str], modules: Iterable[str]) -> None:
     """Load the files and import the modules, in this order.
 
-    A file may have any name, even that of a module (`operator.py`): it is loaded under
-    a name of its own. Its folder is searched first for what it imports.
+    A file may have any name, even that of a module (`operator.py`): Kopf loads it under
+    a unique name. Its imports search its own folder first.
     """
     for index, path in enumerate(paths):
         folder = os.path.abspath(os.path.dirname(path))

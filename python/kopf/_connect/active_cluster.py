@@ -20,10 +20,10 @@ from collections.abc import Iterable
 from kopf._connect import client_libraries
 from kopf._errors import OtherClusterError
 
-# The addresses that operators of this process and of its children may log in to, with commas.
+# The only servers for operators of this process and of its children, separated by commas.
 VARIABLE = 'KOPF_EMBEDDED_CLUSTER'
 
-# By these, libraries find the cluster of the pod. Without them, they look for a kubeconfig.
+# Libraries find the cluster of the pod by these. Without them, they look for a kubeconfig.
 VARIABLES_OF_PODS = (
     'KUBERNETES_SERVICE_HOST', 'KUBERNETES_SERVICE_PORT',
     'PYKUBE_KUBERNETES_SERVICE_HOST', 'PYKUBE_KUBERNETES_SERVICE_PORT',
@@ -36,7 +36,7 @@ class Embedded:
 
     server: str
     kubeconfig: str
-    leading: bool  # whether logins are led to it; they are confined to it in any case
+    leading: bool  # whether logins are directed to it; operators are confined to it in any case
 
 
 # Operators that start in this context are confined to these servers, even if the clusters end.
@@ -45,7 +45,7 @@ _confined: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar('con
 _lock = threading.RLock()
 _active: list[Embedded] = []
 
-# The variables that we have changed: as they were before, and as we left them.
+# The variables that we have changed: their values before, and those that we have set.
 _before: dict[str, str | None] = {}
 _changed: dict[str, str | None] = {}
 
@@ -60,7 +60,7 @@ def enter(embedded: Embedded) -> None:
 
 
 def leave(embedded: Embedded) -> None:
-    """A cluster ends. With the last one, all is as it was before, unless others changed it."""
+    """A cluster ends. With the last one, restore everything that others have not changed since."""
     with _lock:
         _active.remove(embedded)
         if embedded.leading:
@@ -80,7 +80,7 @@ def get_servers() -> tuple[str, ...]:
 
 
 def get_kubeconfig() -> str | None:
-    """The kubeconfig to log in with, if there is an embedded cluster to be led to."""
+    """The kubeconfig to log in with, if logins are directed to an embedded cluster."""
     with _lock:
         leading = _get_leading()
         if not get_servers():
@@ -89,12 +89,12 @@ def get_kubeconfig() -> str | None:
 
 
 def confine(servers: Iterable[str]) -> None:
-    """Confine the operators that are started in this context later, maybe when it is too late."""
+    """Confine operators that start in this context later, even after the clusters have ended."""
     _confined.set(tuple(servers))
 
 
 def adopt() -> None:
-    """If `kopf dev` runs this process, lead the client libraries to its cluster."""
+    """If `kopf dev` runs this process, direct the client libraries to its cluster."""
     if _split(os.environ.get(VARIABLE)):
         client_libraries.hide_pod()
 
@@ -125,7 +125,7 @@ def _get_leading() -> Embedded | None:
 def _set_variables(*, taking_over: bool) -> None:
     """Set the variables for the latest cluster.
 
-    What others have set meanwhile is only taken over when a cluster starts.
+    It overrides what others have set meanwhile only when a cluster starts.
     """
     wanted = _get_wanted()
     for name in ('KUBECONFIG', VARIABLE, *VARIABLES_OF_PODS):
@@ -164,7 +164,7 @@ def _split(servers: str | None) -> list[str]:
 
 
 def _normalize(server: str) -> object:
-    """The same address in one form, however its port and its last slash are written."""
+    """The address in one form, with or without the default port and the last slash."""
     import urllib.parse
     try:
         parts = urllib.parse.urlsplit(server)

@@ -23,7 +23,7 @@ logger = logging.getLogger('kopf')
 
 SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
 
-# What is looked for instead of the service account while it is hidden. Nobody makes such a folder.
+# Where libraries look for the service account while it is hidden. The folder does not exist.
 NOWHERE = '/nonexistent/kopf/serviceaccount'
 
 # These read `$KUBECONFIG` only once, when they are imported; and all have a default configuration.
@@ -40,18 +40,18 @@ _METHODS = {
                   ['from_service_account', 'from_env']),
 }
 
-# As the libraries were before: by the names of their modules.
+# The original values in the libraries, by the names of the modules.
 _locations: dict[str, str] = {}
 _configurations: dict[str, Any] = {}
 _hidden: list[tuple[FunctionType, tuple[Any, ...], tuple[Any, ...]]] = []
 
-# All that was ever ours in this process: it is never taken for what was there before.
+# Everything that Kopf has set in this process: these are never original values.
 _own_locations: set[str] = set()
 _own_servers: set[str] = set()
 
 
 def lead_to(kubeconfig: str, server: str) -> None:
-    """Lead the libraries to an embedded cluster, which has just started."""
+    """Direct the libraries to an embedded cluster that has just started."""
     _own_locations.add(kubeconfig)
     _own_servers.add(server)
     for name, module in _get_modules():
@@ -68,7 +68,7 @@ def lead_to(kubeconfig: str, server: str) -> None:
 
 
 def go_back_to(kubeconfig: str, server: str) -> None:
-    """Lead the libraries to a cluster that started earlier, since a later one has ended."""
+    """Direct the libraries back to an earlier cluster, because a later one has ended."""
     for _, module in _get_modules():
         if module.KUBE_CONFIG_DEFAULT_LOCATION in _own_locations:
             module.KUBE_CONFIG_DEFAULT_LOCATION = kubeconfig
@@ -79,7 +79,7 @@ def go_back_to(kubeconfig: str, server: str) -> None:
 
 
 def restore() -> None:
-    """Put everything back, except for what others have changed meanwhile."""
+    """Restore everything that others have not changed meanwhile."""
     for name, module in _get_modules():
         if module.KUBE_CONFIG_DEFAULT_LOCATION in _own_locations:
             package = name.partition('.config')[0]
@@ -100,10 +100,10 @@ def restore() -> None:
 
 
 def hide_pod() -> None:
-    """Let the libraries believe that this process does not run in a pod, if it does.
+    """Make the libraries behave as if this process did not run in a pod.
 
-    Without the variables of pods, which are hidden already, most of them do. But some have found
-    the token by then, and fail instead of looking for a kubeconfig.
+    Most do so without the variables of pods, which are hidden already. But some have found the
+    token by then, and fail instead of looking for a kubeconfig.
     """
     if not os.path.exists(SERVICE_ACCOUNT):
         return
@@ -129,7 +129,7 @@ def _hide_service_account(library: ModuleType) -> None:
 
 
 def _get_modules() -> Iterator[tuple[str, Any]]:
-    """Those that remember the place of the kubeconfig, as far as they are imported."""
+    """The imported modules that remember the path of the kubeconfig."""
     for package in _PACKAGES:
         for name in f'{package}.config.kube_config', f'{package}.config':
             module = sys.modules.get(name)
@@ -138,7 +138,7 @@ def _get_modules() -> Iterator[tuple[str, Any]]:
 
 
 def _get_configuration_classes() -> Iterator[tuple[str, Any]]:
-    """Those that keep the default configuration of all clients, as far as they are imported."""
+    """The imported classes that keep the default configuration of all clients."""
     for package in _PACKAGES:
         cls = getattr(sys.modules.get(f'{package}.client.configuration'), 'Configuration', None)
         if hasattr(cls, '_default') and hasattr(cls, 'set_default'):
@@ -146,7 +146,7 @@ def _get_configuration_classes() -> Iterator[tuple[str, Any]]:
 
 
 def _configure_default(package: str, cls: Any, kubeconfig: str) -> None:
-    # Clients without any configuration are of no use, but those of another cluster do harm.
+    # Clients without a configuration are useless, but those of another cluster do harm.
     cls.set_default(None)
     try:
         load_kubeconfig(importlib.import_module(f'{package}.config'), kubeconfig)
@@ -155,7 +155,7 @@ def _configure_default(package: str, cls: Any, kubeconfig: str) -> None:
 
 
 def _forget_clients_of_kr8s() -> None:
-    """The library keeps its clients for the next call, also those of another cluster."""
+    """The library caches its clients, also those of another cluster."""
     instances = getattr(getattr(sys.modules.get('kr8s._api'), 'Api', None), '_instances', None)
     if isinstance(instances, dict):
         instances.clear()
@@ -168,7 +168,7 @@ def load_kubeconfig(config: Any, kubeconfig: str | None) -> None:
     if inspect.iscoroutine(result):
         from concurrent.futures import ThreadPoolExecutor
 
-        # There may be a running event loop in this thread, which cannot be waited for here.
+        # This thread may run an event loop, and must not block on it.
         with ThreadPoolExecutor(1) as executor:
             executor.submit(asyncio.run, result).result()
 

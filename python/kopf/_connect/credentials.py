@@ -1,4 +1,4 @@
-"""Credentials: what login handlers return, and how the engine gets it."""
+"""Credentials: what login handlers return, and how Kopf describes it to the engine."""
 from __future__ import annotations
 
 import base64
@@ -21,7 +21,7 @@ _Path = str | bytes | os.PathLike | None
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KubeContext:
-    """What all kinds of credentials have in common."""
+    """What all credentials have in common."""
 
     server: str
     priority: int = 0
@@ -31,11 +31,11 @@ class KubeContext:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConnectionInfo(KubeContext):
-    """Where the API is, and how to be recognised there.
+    """Where the API is, and how to authenticate to it.
 
-    Of a pair of `…_path` and `…_data`, only one can be set; the data is PEM or its base64.
-    A token in a file (`token_path`) is read again when it changes. The representation shows no
-    secrets, so that it can be logged.
+    Of each pair `…_path` and `…_data`, set only one; the data is PEM or its base64. Kopf reads a
+    token in a file (`token_path`) again when the file changes. The representation shows no secrets,
+    so that it can be logged.
     """
 
     ca_path: _Path = None
@@ -73,7 +73,7 @@ class ConnectionInfo(KubeContext):
         return {'Authorization': value} if value else {}
 
     def as_ssl_context(self) -> ssl.SSLContext:
-        """The context of TLS connections, for clients on this side."""
+        """The context of TLS connections, for clients in Python."""
         import contextlib
         import ssl
         import tempfile
@@ -111,7 +111,7 @@ class AiohttpSession(KubeContext):
 
 
 class Vault:
-    """Ready-made credentials for embedded operators: used instead of login handlers."""
+    """Ready-made credentials for embedded operators, instead of login handlers."""
 
     def __init__(self, src: Mapping[str, object] | None = None, /) -> None:
         self._items: dict[str, KubeContext] = {}
@@ -129,7 +129,7 @@ class Vault:
 
 
 def describe(handler: Handler, info: Any) -> dict[str, Any]:
-    """The form of credentials for the engine. The data is always PEM there."""
+    """The credentials as data for the engine. Certificates and keys are always PEM there."""
     if isinstance(info, AiohttpSession):
         raise PermanentError(f"{handler} has returned a kopf.AiohttpSession, which is not "
                              f"supported: the engine makes its own connections. Return a "
@@ -161,7 +161,7 @@ def describe(handler: Handler, info: Any) -> dict[str, Any]:
 
 
 def decode_pem(data: str | bytes) -> str:
-    """PEM of itself or of its base64."""
+    """Decode PEM, or base64 of PEM."""
     content = data.encode('ascii') if isinstance(data, str) else data
     if not content.lstrip().startswith(b'-----BEGIN '):
         content = base64.b64decode(content)

@@ -1,4 +1,4 @@
-"""Reading kubeconfig files: several are merged, the first value of each name wins."""
+"""Reads and merges kubeconfig files: the first value of each name wins. For `logins`."""
 from __future__ import annotations
 
 import json
@@ -31,7 +31,7 @@ class Kubeconfig:
 
 
 def find_files() -> list[str]:
-    """The files to be read, if there are any."""
+    """The files to read, if there are any."""
     default = '~/.kube/config'
     spec = os.environ.get('KUBECONFIG') or active_cluster.get_kubeconfig()
     if not spec:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kopf._declare.settings import OperatorSettings
     from kopf._objects.typedefs import Logger
 
-# Of several credentials, those of a higher priority are preferred.
+# Kopf prefers the credentials with the highest priority.
 PRIORITY_OF_CLIENT = 10
 PRIORITY_OF_ASYNC_CLIENT = 15
 PRIORITY_OF_PYKUBE = 20
@@ -285,7 +285,7 @@ def has_service_account() -> bool:
 
 
 def _as_kwargs(name: str, value: str | None) -> dict[str, Any]:
-    """An argument, if it is given; otherwise, the library uses its own default."""
+    """The argument, if there is a value; otherwise, the library uses its default."""
     return {} if value is None else {name: value}
 
 

@@ -1,7 +1,7 @@
 """How long to wait between the attempts of a failing handler: `backoff=` of the decorators.
 
-A number is a constant delay. `kopf.exponential()` grows with every attempt. The engine
-computes the delays; here they are only described.
+A number is a constant delay. `kopf.exponential()` grows with every attempt. The engine computes the
+delays; this module only describes them.
 """
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def exponential(
 
 
 def describe(backoff: float | Exponential | None) -> dict[str, Any] | None:
-    """The form of a backoff in handler declarations."""
+    """The backoff as data for the engine."""
     if backoff is None:
         return None
     if isinstance(backoff, Exponential):

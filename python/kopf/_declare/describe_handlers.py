@@ -1,7 +1,7 @@
 """Handlers as data for the engine: their selectors, filters and options as JSON values.
 
-Functions and callbacks stay on this side; the engine refers to handlers by their index in
-the table of the front, and asks for callbacks by the name of their slot.
+Functions and callbacks stay in Python. The engine refers to a handler by its index in the table of
+the front, and to a callback by the name of its slot.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kopf._objects import resources
 
 
 def declare(handler: Handler, index: int, conditions: Collection[Condition] = ()) -> dict[str, Any]:
-    """The declaration of one handler, JSON-compatible."""
+    """Describe one handler, in JSON-compatible values."""
     declaration: dict[str, Any] = {
         'index': index,
         'id': handler.id,
@@ -86,7 +86,7 @@ def declare(handler: Handler, index: int, conditions: Collection[Condition] = ()
 
 
 def _background_options(handler: SpawningHandler) -> dict[str, Any]:
-    """When daemons and timers run, and how they are stopped."""
+    """When daemons and timers run, and how they stop."""
     delay = handler.initial_delay
     options: dict[str, Any] = {'initial_delay': {'callback': True} if callable(delay) else delay}
     if isinstance(handler, DaemonHandler):

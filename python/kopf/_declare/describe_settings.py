@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kopf._declare.settings import OperatorSettings, SelectorMapping
     from kopf._objects.resources import Selector
 
-# Endless sequences of delays are cut: the engine repeats the last one.
+# Infinite sequences of delays are cut: the engine repeats the last one.
 _MAX_DELAYS = 1000
 
 
@@ -25,7 +25,7 @@ def describe_settings(
 ) -> dict[str, Any]:
     """The part of the settings that the engine needs.
 
-    Selectors with a callback are registered on this side, and are asked for by their index.
+    A selector with a callback stays in Python; the engine refers to it by its index.
     """
     posting, peering, watching = settings.posting, settings.peering, settings.watching
     queueing, background, networking = settings.queueing, settings.background, settings.networking
@@ -114,7 +114,7 @@ def describe_settings(
     }
 
 
-#: Settings that are accepted for compatibility only: why they are not needed.
+#: Settings that Kopf accepts for compatibility only, and why it does not need them.
 _WITHOUT_EFFECT = {
     ('persistence', 'consistency_timeout'):
         "the engine knows the versions of its own patches, and does not wait for their echoes",
@@ -126,7 +126,7 @@ _WITHOUT_EFFECT = {
 
 
 def find_without_effect(settings: OperatorSettings) -> list[str]:
-    """The settings that were changed in vain, each as a sentence for the log."""
+    """The settings that were changed without effect, each as a sentence for the log."""
     return [
         f"settings.{group}.{name} has no effect: {reason}."
         for (group, name), reason in _WITHOUT_EFFECT.items()
@@ -140,7 +140,7 @@ def _get_default(group: Any, name: str) -> Any:
 
 
 def flatten_delays(delays: float | Iterable[float] | None) -> list[float]:
-    """A list of delays of anything that is allowed in place of it."""
+    """Make a list of delays from anything that users may pass instead."""
     if delays is None:
         return []
     if isinstance(delays, Iterable):

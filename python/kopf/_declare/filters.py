@@ -1,7 +1,7 @@
 """Filters of handlers: markers for metadata and values, and combinators of callbacks.
 
-Plain values and markers are decided by the engine. Only callbacks, and values that JSON
-cannot carry faithfully, are evaluated on this side, when the engine asks.
+The engine decides plain values and markers. Python evaluates only callbacks, and values that JSON
+cannot represent exactly, at the request of the engine.
 """
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class MetaFilterToken(enum.Enum):
-    """Whether there is a value at all, whatever it is."""
+    """Whether a value is present at all."""
 
     PRESENT = enum.auto()
     ABSENT = enum.auto()
@@ -70,7 +70,7 @@ def none_(fns: Collection[Callable[..., bool]]) -> Callable[..., bool]:
 
 
 def describe(criterion: Any) -> dict[str, Any] | None:
-    """The form of a filter in handler declarations; `None` is no filter."""
+    """The filter as data for the engine; `None` is no filter."""
     if criterion is None:
         return None
     if criterion is PRESENT:
@@ -83,14 +83,14 @@ def describe(criterion: Any) -> dict[str, Any] | None:
 
 
 def describe_all(criteria: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The form of labels or annotations filters in handler declarations."""
+    """The filters of labels or annotations as data for the engine."""
     if not criteria:
         return None
     return {key: describe(criterion) for key, criterion in criteria.items()}
 
 
 def evaluate(criterion: Any, value: Any, present: bool, kwargs: Mapping[str, Any]) -> bool:
-    """Decide a filter on this side; absent values come to callbacks as `None`."""
+    """Evaluate a filter in Python; callbacks get absent values as `None`."""
     if criterion is None:
         return True
     if criterion is PRESENT:
@@ -103,7 +103,7 @@ def evaluate(criterion: Any, value: Any, present: bool, kwargs: Mapping[str, Any
 
 
 def _survives_json(value: Any) -> bool:
-    # Floats are left to Python: 1.0 == 1 here, which is not so for JSON numbers elsewhere.
+    # Python compares floats: 1.0 == 1 here, but not for JSON numbers elsewhere.
     if value is None or isinstance(value, (str, bool, int)):
         return True
     if type(value) is list:

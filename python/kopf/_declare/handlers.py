@@ -1,7 +1,7 @@
 """Handlers: a user's function together with its declaration.
 
 Decorators make them, registries keep them, `describe_handlers` describes them to the engine.
-There is one class per kind, with the fields that the decorators of this kind set.
+There is one class per group of decorators, with the fields that these decorators set.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Activity(StringEnum):
-    """When an activity handler is called in the life of an operator."""
+    """When in the life of an operator Kopf calls an activity handler."""
 
     STARTUP = 'startup'
     CLEANUP = 'cleanup'
@@ -78,7 +78,7 @@ class Handler:
 
     @property
     def callee(self) -> Callee:
-        """What is known of the function as it is now."""
+        """What Kopf knows about the current function."""
         callee = self._callee
         if callee is None or not callee.is_still(self.fn):
             from kopf._declare.visible_kwargs import Callee  # not before the operator runs
@@ -111,12 +111,12 @@ class ActivityHandler(Handler):
     ) -> None:
         super().__init__(**kwargs)
         self.activity = activity
-        # Fallback handlers are used only if there are no others for the same activity.
+        # Kopf uses fallback handlers only if the activity has no others.
         self._fallback = _fallback
 
 
 class ResourceHandler(Handler):
-    """Any handler of objects: which objects it is for."""
+    """Any handler of objects, with its selector and filters."""
 
     def __init__(
             self,
@@ -279,7 +279,7 @@ class WebhookHandler(ResourceHandler):
 
 
 class Condition:
-    """`on.condition`: one more filter for all the changing handlers of a function."""
+    """`on.condition`: one more filter for all change handlers of a function."""
 
     def __init__(
             self,

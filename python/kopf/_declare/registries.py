@@ -29,7 +29,7 @@ HandlerT = TypeVar('HandlerT', bound=Handler)
 
 
 class HandlerList(Generic[HandlerT]):
-    """The handlers of one kind, in the order of their registration."""
+    """The handlers of one class, in the order of their registration."""
 
     def __init__(self) -> None:
         self._handlers: list[HandlerT] = []
@@ -56,7 +56,7 @@ class IndexingRegistry(HandlerList[IndexingHandler]):
 
 
 class WatchingRegistry(HandlerList[WatchingHandler]):
-    """Handlers of raw events."""
+    """Event handlers."""
 
 
 class SpawningRegistry(HandlerList[SpawningHandler]):
@@ -64,7 +64,7 @@ class SpawningRegistry(HandlerList[SpawningHandler]):
 
 
 class ChangingRegistry(HandlerList[ChangingHandler]):
-    """Handlers of changes; also the sub-handlers of one running handler."""
+    """Change handlers; also the sub-handlers of one running handler."""
 
 
 class WebhooksRegistry(HandlerList[WebhookHandler]):
@@ -81,7 +81,7 @@ class OperatorRegistry:
         self._spawning = SpawningRegistry()
         self._changing = ChangingRegistry()
         self._webhooks = WebhooksRegistry()
-        # By the identity of a function, which is kept here so that it stays unique.
+        # By the identity of the function, which is kept, too, so that the identity stays unique.
         self._conditions: dict[int, tuple[Callable[..., Any], list[Condition]]] = {}
 
     def _add_condition(self, fn: Callable[..., Any], condition: Condition) -> None:
@@ -95,12 +95,12 @@ class OperatorRegistry:
         return conditions
 
     def _get_logins(self) -> Collection[ActivityHandler]:
-        """The ways to log in, as they are at the start of an operator."""
+        """The login handlers of an operator that starts now."""
         return self._activities.get_handlers(Activity.AUTHENTICATION)
 
 
 class SmartOperatorRegistry(OperatorRegistry):
-    """A registry that knows how to log in by itself, unless there are login handlers."""
+    """A registry that finds a way to log in if there are no login handlers."""
 
     def _get_logins(self) -> Collection[ActivityHandler]:
         from kopf._connect import logins
@@ -136,7 +136,7 @@ def generate_id(
 
 
 def get_callable_id(fn: Callable[..., Any] | None) -> str:
-    """A name of a callable that stays the same from run to run."""
+    """A name of a callable that is the same in every run of the operator."""
     if fn is None:
         raise ValueError("None is not a function: it cannot have an id.")
     if isinstance(fn, functools.partial):

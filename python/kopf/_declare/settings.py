@@ -1,7 +1,7 @@
-"""`kopf.OperatorSettings`: everything that can be tuned in an operator.
+"""`kopf.OperatorSettings`: everything that users can tune in an operator.
 
-Startup handlers change the settings; after that, `describe_settings` hands them to the engine.
-What is used on this side (the executor, posting) is read whenever it is needed.
+Startup handlers change the settings; after that, `describe_settings` hands them to the engine. The
+front reads what it uses itself (the executor, posting) at every use.
 """
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ class SelectorMapping(MutableMapping[Any, _V], Generic[_V]):
 
 
 class _Group:
-    """Compares and shows all fields, as dataclasses do by code of their own for each class.
+    """Compares and shows all fields, as dataclasses do.
 
-    To make that code takes time at the start of every operator.
+    Dataclasses generate such code for each class, which takes time at the start of every operator.
     """
 
     def __eq__(self, other: object) -> bool:
@@ -89,7 +89,7 @@ class _Group:
 class ProcessSettings(_Group):
     """The process of the operator."""
 
-    #: The process is killed if it has not exited so many seconds after a signal to stop.
+    #: Kopf kills the process if it has not exited this many seconds after a signal to stop.
     ultimate_exiting_timeout: float | None = 10 * 60
 
 
@@ -97,19 +97,19 @@ class ProcessSettings(_Group):
 class PostingSettings(_Group):
     """Kubernetes events about the objects."""
 
-    #: Whether any events are posted at all.
+    #: Whether to post any events at all.
     enabled: bool = True
-    #: Whether log messages about an object are posted too, not only those of `kopf.event()`.
+    #: Whether to post log messages about an object, too, not only those of `kopf.event()`.
     loggers: bool = False
-    #: Messages below this level are not posted.
+    #: Kopf does not post messages below this level.
     level: int = logging.INFO
-    #: Seconds between the attempts to post an explicit event, as many as there are numbers.
+    #: Seconds between the attempts to post an explicit event.
     default_backoffs: float | Iterable[float] = (1, 1, 2, 3, 5, 8, 13, 21)
-    #: The same for the events made of log messages.
+    #: The same for events made from log messages.
     logging_backoffs: float | Iterable[float] = (1, 1, 2, 3, 5)
-    #: How many objects have their events posted at the same time.
+    #: For how many objects to post events at the same time.
     worker_limit: int | None = None
-    #: For operators of kopf 1.45: there is no queue per object here that would have to be kept.
+    #: Only for compatibility with kopf 1.45: here, no idle queues per object are kept.
     idle_timeout: float = 1.0
     #: `reportingComponent` and `source.component` of the events.
     reporting_component: str = 'kopf'
@@ -121,21 +121,21 @@ class PostingSettings(_Group):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class PeeringSettings(_Group):
-    """Operators that watch out for each other."""
+    """Peering: operators that pause for each other."""
 
     #: The name of the peering object.
     name: str = 'default'
-    #: Whether to keep silent about regular keep-alives.
+    #: Whether not to log regular keep-alives.
     stealth: bool = False
-    #: Operators pause when there is one of a higher or the same priority.
+    #: An operator pauses while a peer has a higher or the same priority.
     priority: int = 0
-    #: Seconds after which others take this operator for dead.
+    #: Seconds without a keep-alive after which peers consider this operator dead.
     lifetime: int = 60
-    #: Whether the operator fails if there is no peering object.
+    #: Whether the operator fails without a peering object.
     mandatory: bool = False
-    #: Whether to ignore the peering even if there is a peering object.
+    #: Whether to ignore peers even if there is a peering object.
     standalone: bool = False
-    #: Whether the cluster-wide peering objects are used.
+    #: Whether to use cluster-wide peering objects.
     clusterwide: bool = False
 
     @property
@@ -155,23 +155,23 @@ class WatchingSettings(_Group):
     server_timeout: float | None = None
     #: How long one watch request may take as a whole.
     client_timeout: float | None = None
-    #: How long the connection of a watch request may take.
+    #: How long a watch request may take to connect.
     connect_timeout: float | None = None
     #: The pause between watch requests.
     reconnect_backoff: float = 0.1
-    #: A stream that is silent for so long, bookmarks included, is taken for dead.
+    #: Kopf restarts a stream that is silent for this long; bookmarks count as events.
     inactivity_timeout: float = 70.0
-    #: How many objects come in one chunk of a listing.
+    #: How many objects one page of a listing has.
     chunk_size: int | None = None
-    #: Whether the first listing comes as a stream.
+    #: Whether to get the first listing as a stream.
     initial_streaming: bool = False
-    #: Labels of the objects to be watched, per resource.
+    #: Label selectors of the objects to watch, per resource.
     label_selectors: SelectorMapping[str] = dataclasses.field(
         default_factory=SelectorMapping[str])
-    #: Fields of the objects to be watched, per resource.
+    #: Field selectors of the objects to watch, per resource.
     field_selectors: SelectorMapping[str] = dataclasses.field(
         default_factory=SelectorMapping[str])
-    #: Shards of the objects to be watched, per resource.
+    #: Shard selectors of the objects to watch, per resource.
     shard_selectors: SelectorMapping[str] = dataclasses.field(
         default_factory=SelectorMapping[str])
 
@@ -180,13 +180,13 @@ class WatchingSettings(_Group):
 class QueueingSettings(_Group):
     """The queues of events per object."""
 
-    #: How many objects are handled at the same time.
+    #: How many objects to handle at the same time.
     worker_limit: int | None = None
-    #: For operators of kopf 1.45: there is no queue per object here that would have to be kept.
+    #: Only for compatibility with kopf 1.45: here, no idle queues per object are kept.
     idle_timeout: float = 5.0
-    #: How long the handling may go on after the operator was asked to stop.
+    #: How long handlers may run on after the operator begins to stop.
     exit_timeout: float = 2.0
-    #: How long an object is left alone after unexpected errors in a row.
+    #: How long to leave an object alone after unexpected errors in a row.
     error_delays: Iterable[float] = (1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610)
     _batch_window: float = 0.1
 
@@ -208,9 +208,9 @@ def _warn_about_batching() -> None:
 
 @dataclasses.dataclass(eq=False, repr=False)
 class ScanningSettings(_Group):
-    """Observing which resources and namespaces come and go."""
+    """Discovery of resources and namespaces."""
 
-    #: Whether to look at them once, at the start, and not to watch them.
+    #: Whether to discover them only once, at the start.
     disabled: bool = False
 
 
@@ -218,19 +218,19 @@ class ScanningSettings(_Group):
 class AdmissionSettings(_Group):
     """Admission webhooks."""
 
-    #: The server or tunnel that the requests come through.
+    #: The server or tunnel that receives the requests.
     server: WebhookServerProtocol | None = None
-    #: The name of the webhook configurations which the operator maintains.
+    #: The name of the webhook configurations that the operator maintains.
     managed: str | None = None
 
 
 @dataclasses.dataclass(eq=False, repr=False)
 class ExecutionSettings(_Group):
-    """Calling of handlers."""
+    """Calls of handlers."""
 
     #: Seconds between the attempts of a handler that fails with an arbitrary error.
     default_backoff: float = 60
-    #: Where synchronous handlers run. The default one is made when it is first needed.
+    #: Where synchronous handlers run. Kopf creates the default executor at its first use.
     executor: concurrent.futures.Executor = dataclasses.field(default=cast(Any, None))
     _max_workers: int | None = None
 
@@ -264,33 +264,33 @@ class NetworkingSettings(_Group):
 
     #: How long one request may take.
     request_timeout: float | None = 5 * 60
-    #: How long the connection may take.
+    #: How long a request may take to connect.
     connect_timeout: float | None = None
     #: Seconds between the attempts of a request that fails for reasons of the network or server.
     error_backoffs: float | Iterable[float] = (1, 1, 2, 3, 5, 8, 13, 21)
-    #: Whether the pause that the server asks for is made even if the backoff is longer.
-    #: It is never made shorter.
+    #: Whether to follow the `Retry-After` of the server even if the backoff is longer.
+    #: Kopf never waits less than the server asks for.
     enforce_retry_after: bool = False
-    #: Whether the proxy settings of the environment are used.
+    #: Whether to use the proxy settings of the environment.
     trust_env: bool = False
 
 
 @dataclasses.dataclass(eq=False, repr=False)
 class PersistenceSettings(_Group):
-    """What is stored on the objects."""
+    """What Kopf stores on objects."""
 
-    #: The finalizer that blocks the deletion of handled objects.
+    #: The finalizer that holds the deletion of handled objects back.
     finalizer: str = 'kopf.zalando.org/KopfFinalizerMarker'
-    #: Where the state of unfinished handlers is kept.
+    #: Where to keep the progress of unfinished handlers.
     progress_storage: ProgressStorage = dataclasses.field(default_factory=SmartProgressStorage)
-    #: Where the last handled essence is kept.
+    #: Where to keep the last handled essence.
     diffbase_storage: DiffBaseStorage = dataclasses.field(
         default_factory=AnnotationsDiffBaseStorage)
-    #: Whether all of that goes to the status, in one request with the results of handlers. It is
-    #: done for the custom resources whose schemas keep ``status.kopf``; nothing changes for others.
+    #: Whether to put all of that into the status, in one request with the results of handlers. It
+    #: affects only custom resources whose schemas preserve ``status.kopf``.
     compact: bool = False
-    #: For operators of kopf 1.45: here, the answer to a patch is the newest state, and nothing
-    #: waits for it to come back in the watch stream.
+    #: Only for compatibility with kopf 1.45: here, the response to a patch is the latest state,
+    #: and nothing waits for its echo in the watch stream.
     consistency_timeout: float = 5.0
 
 
@@ -298,11 +298,11 @@ class PersistenceSettings(_Group):
 class BackgroundSettings(_Group):
     """Daemons and timers."""
 
-    #: How often a daemon that does not stop is reminded of it.
+    #: How often to log that a daemon is still stopping.
     cancellation_polling: float = 60
-    #: How long to wait at once for a daemon that is asked to stop.
+    #: How long to wait for a daemon to exit instantly, before it counts as stopping.
     instant_exit_timeout: float | None = None
-    #: How many turns of the event loop to wait at once for a daemon that is asked to stop.
+    #: The same in cycles of the event loop, each of which counts as a hundredth of a second.
     instant_exit_zero_time_cycles: int | None = 10
 
 

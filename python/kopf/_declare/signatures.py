@@ -1,8 +1,8 @@
-"""Functions that cannot be called with the kwargs of the framework: named at the start.
+"""Checks at the start that functions can be called with the kwargs of their handlers.
 
-Such a handler fails in every call with a TypeError. One warning with the file and the line
-at the start is easier to notice. Only the function that is called counts: a wrapper may add
-arguments for the function that it wraps, or take some away.
+Otherwise, a handler fails in every call with a TypeError. One warning at the start, with the file
+and the line, is easier to notice. Only the outermost function counts: a wrapper may add arguments
+for the function that it wraps, or take some away.
 """
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def find_mismatch(fn: Callable[..., Any], names: Collection[str]) -> str | None:
     """What prevents a function from being called with these kwargs, if anything."""
     bare = _strip(fn)
     if bare is None:
-        return None  # a builtin or an exotic callable: it is not known until it is called
+        return None  # a builtin or an unusual callable: nobody knows before the call
     try:
         parameters = inspect.signature(bare).parameters.values()
     except (TypeError, ValueError):
@@ -78,7 +78,7 @@ def find_mismatch(fn: Callable[..., Any], names: Collection[str]) -> str | None:
 def _strip(fn: Any) -> Callable[..., Any] | None:
     """The same function without what decorators say about it: `__wrapped__`, `__signature__`.
 
-    None if it is not written in Python, or pretends to be what it is not, as proxies do.
+    None if it is not written in Python, or is a proxy that pretends to be a function.
     """
     if type(fn) is types.FunctionType:
         bare = types.FunctionType(

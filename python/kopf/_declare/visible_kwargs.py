@@ -1,14 +1,23 @@
-"""What is known of a function before it is called: how to call it, and what it sees of its kwargs.
+"""Finds out which kwargs a function can see, so that `_call.invoke` makes only these.
 
-Handlers are called with everything that there is to know about an object, and most of them take
-no more than a few kwargs of it by name; the others disappear in ``**_``. What a function cannot
-see need not be made for it: an object is not decoded for those who do not look into it.
+Kopf offers more than twenty kwargs to each handler. Most handlers name a few of them, and let the
+others disappear in ``**_``. To make the others would cost more than the call itself, above all the
+decoding of the object from JSON.
 
-Only plain functions are looked into, since only their code says all that they do. Whatever else
-can be called gets everything: wrappers of any library, partials, objects, mocks, compiled
-functions, also if they show the code of a function that they wrap. So does everybody while
-a debugger watches. What remains is code that looks into the frame of its caller for a ``**_``
-which the caller itself never mentions: there, it is empty.
+Why it is safe to leave kwargs out:
+
+* Only plain functions are analysed (``type(fn) is FunctionType``, or a method of one), because only
+  their bytecode says all that they do. Any other callable gets all kwargs: wrappers, partials,
+  objects, mocks, compiled functions, even if they show the code of a function that they wrap.
+* A function gets all kwargs unless it has a ``**rest`` that its bytecode never mentions: not read,
+  not passed on, not captured by a closure.
+* A function gets all kwargs if it uses anything that can look at local variables (``locals``,
+  ``eval``, frames, ``inspect``, …), under any name.
+* The result is checked against the current code at every call: tools replace code at run time.
+* While a debugger or tracer is active, all functions get all kwargs.
+
+One case remains: code that looks into the frame of its caller for a ``**_`` that the caller itself
+never mentions finds it empty. To opt a function out, mention its ``**kwargs`` anywhere in its body.
 """
 from __future__ import annotations
 
@@ -21,8 +30,8 @@ import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-#: Functions that use one of these may look at all their variables, whatever the code says.
-_CURIOUS = frozenset({
+#: A function that uses one of these may look at all its variables.
+_INSPECTING = frozenset({
     'breakpoint', 'currentframe', 'dir', 'eval', 'exec', 'exc_info', 'f_back', 'f_locals',
     'getargvalues', 'getouterframes', 'locals', 'pdb', 'set_trace', 'stack', 'tb_frame', 'trace',
     'vars', '_current_frames', '_getframe',
@@ -30,13 +39,13 @@ _CURIOUS = frozenset({
 
 
 class Callee(NamedTuple):
-    """One function, as it was when it was looked into."""
+    """One function at the time of its analysis."""
 
     fn: Callable[..., Any]
     is_async: bool
-    #: The names of the kwargs that the function can see; None if it may see all of them.
+    #: The names of the kwargs that the function can see; None if it may see all.
     demand: frozenset[str] | None
-    #: The code that says so.
+    #: The code that was analysed.
     code: types.CodeType | None
 
     @classmethod
@@ -46,12 +55,12 @@ class Callee(NamedTuple):
         return cls(fn, is_async_fn(fn), demand, plain.__code__ if plain is not None else None)
 
     def is_still(self, fn: Callable[..., Any]) -> bool:
-        """Whether it is the same function with the same code: tools replace either of them."""
+        """Whether it is the same function with the same code: tools replace both."""
         return self.fn is fn and (self.code is None or self.code is fn.__code__)
 
 
 def is_watched() -> bool:
-    """Whether a debugger looks at the variables of functions: it is to see all of them."""
+    """Whether a debugger may look at the variables of functions: it must see all kwargs."""
     return sys.gettrace() is not None or threading.gettrace() is not None or _has_debugger()
 
 
@@ -64,7 +73,7 @@ else:
 
 
 def is_async_fn(fn: Any) -> bool:
-    """Whether a callable gives a coroutine, under all its wrappings."""
+    """Whether a callable returns a coroutine, under all its wrappers."""
     seen: list[Any] = []  # some wrap themselves, or pretend to have any attribute
     while len(seen) < sys.getrecursionlimit() and not any(fn is other for other in seen):
         seen.append(fn)
@@ -78,10 +87,9 @@ def is_async_fn(fn: Any) -> bool:
 
 
 def find_demand(fn: Callable[..., Any]) -> frozenset[str] | None:
-    """The names of the kwargs that the function can see; None if it may see all of them.
+    """The names of the kwargs that the function can see; None if it may see all.
 
-    Only of functions that swallow the other kwargs and never mention where to. Those without
-    such a ``**_`` get all kwargs, and fail if these are too many, as they always did.
+    A function without a ``**_`` gets all kwargs, and fails if it does not accept some of them.
     """
     plain = _get_plain_function(fn)
     if plain is None:
@@ -91,22 +99,22 @@ def find_demand(fn: Callable[..., Any]) -> frozenset[str] | None:
         return None
     count = code.co_argcount + code.co_kwonlyargcount
     rest = code.co_varnames[count + bool(code.co_flags & inspect.CO_VARARGS)]
-    if rest in code.co_cellvars or _is_curious(plain) or _mentions(code, rest):
+    if rest in code.co_cellvars or _inspects_variables(plain) or _mentions(code, rest):
         return None
     return frozenset(code.co_varnames[:count])
 
 
 def _get_plain_function(fn: Any) -> types.FunctionType | None:
-    """The function itself, or that of a method. Not by `isinstance()`: proxies lie about it."""
+    """The function itself, or that of a method. Not by `isinstance()`: proxies override it."""
     if type(fn) is types.MethodType:
         fn = fn.__func__
     return fn if type(fn) is types.FunctionType else None
 
 
-def _is_curious(fn: types.FunctionType) -> bool:
-    """Whether it uses what can look at its variables, also by other names."""
+def _inspects_variables(fn: types.FunctionType) -> bool:
+    """Whether it uses anything that can look at its variables, under any name."""
     names = fn.__code__.co_names
-    if not _CURIOUS.isdisjoint(names):
+    if not _INSPECTING.isdisjoint(names):
         return True
     used = [fn.__globals__.get(name) for name in names]
     for cell in fn.__closure__ or ():
@@ -114,15 +122,15 @@ def _is_curious(fn: types.FunctionType) -> bool:
             used.append(cell.cell_contents)
         except ValueError:
             pass  # it is not set yet
-    curious = _get_curious_functions()
-    return any(value is function for value in used for function in curious)
+    inspecting = _get_inspecting_functions()
+    return any(value is function for value in used for function in inspecting)
 
 
 @functools.cache
-def _get_curious_functions() -> tuple[Any, ...]:
+def _get_inspecting_functions() -> tuple[Any, ...]:
     return tuple(
         getattr(module, name)
-        for module in (builtins, inspect, sys) for name in _CURIOUS if hasattr(module, name))
+        for module in (builtins, inspect, sys) for name in _INSPECTING if hasattr(module, name))
 
 
 def _mentions(code: types.CodeType, name: str) -> bool:

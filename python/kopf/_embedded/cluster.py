@@ -1,7 +1,7 @@
-"""`kopf.testing.Cluster`: a Kubernetes in this process, for tests and development.
+"""`kopf.testing.Cluster`: an embedded Kubernetes cluster, for tests and development.
 
-The cluster is served on a local port, so that operators, clients and child processes use it as any
-other one. The helpers here talk to it directly, without any client library.
+The cluster listens on a local port, so that operators, clients and child processes use it as any
+other. The helpers here call it directly, without any client library.
 """
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ JSON_PATCH = 'application/json-patch+json'
 
 
 class ClusterError(Exception):
-    """The cluster has refused a request."""
+    """The cluster has rejected a request."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class ClusterError(Exception):
 
 
 class Cluster:
-    """A Kubernetes of its own, for as long as the block is executed::
+    """A separate Kubernetes cluster while the block runs::
 
         with Cluster(manifests=['crd.yaml']) as cluster:
             with KopfRunner(['run', '-A', 'handlers.py']):
@@ -49,8 +49,8 @@ class Cluster:
     Meanwhile, the variable `KUBECONFIG` points to it, and the service account of the pod is hidden,
     so that operators and clients of this process and of its children use it, unless
     `environ=False`. In any case, an operator of this process that would log in to another cluster
-    refuses to run. With `data_dir=`, the objects are kept in that folder for the next time. With
-    `workloads=False`, nobody makes pods of deployments or jobs, and there is no node.
+    refuses to run. With `data_dir=`, the cluster keeps its objects in that folder. With
+    `workloads=False`, it creates no pods for deployments or jobs, and has no node.
 
     With `async with`, the block gets an object with the same methods, all of them coroutines.
     """
@@ -80,7 +80,7 @@ class Cluster:
         self._embedded: active_cluster.Embedded | None = None
 
     def start(self) -> Cluster:
-        """Start it, if it is not to be used by a `with` block."""
+        """Start the cluster, if you do not use a `with` block."""
         config = {**self._config, 'clock_shift_seconds': _native.clock_shift()}
         native = _native_cluster.Cluster(json.dumps(config))
         native.start(self._host, self._port)
@@ -101,7 +101,7 @@ class Cluster:
         return self
 
     def stop(self) -> None:
-        """End it. Its objects are gone, unless they are kept in a folder."""
+        """Stop the cluster. Its objects are lost, unless `data_dir=` keeps them."""
         native, self._native = self._native, None
         if native is None:
             return
@@ -203,7 +203,7 @@ class Cluster:
         return [{**about, **item} for item in answer['items']]
 
     def create(self, body: Mapping[str, Any], *, namespace: str = 'default') -> dict[str, Any]:
-        """Create an object; unlike `apply`, it must not be there, and may have `generateName`."""
+        """Create an object. Unlike for `apply`, it must not exist, and may have `generateName`."""
         version = body['apiVersion']
         namespace = body.get('metadata', {}).get('namespace', namespace)
         path = self._path(f"{version}/{body['kind']}", namespace, None)
@@ -232,7 +232,7 @@ class Cluster:
             namespace: str = 'default',
             propagation: str | None = None,
     ) -> None:
-        """Delete an object, if it is there. It may stay for a while because of finalizers."""
+        """Delete an object, if it exists. Finalizers may keep it for a while."""
         options = {'propagationPolicy': propagation} if propagation else None
         try:
             self.request('DELETE', self._path(resource, namespace, name), options)
@@ -249,7 +249,7 @@ class Cluster:
             namespace: str = 'default',
             timeout: float = 10,
     ) -> dict[str, Any]:
-        """Wait until the object is there, and is so; returns it.
+        """Wait until the object exists and meets the condition; return it.
 
         The condition may fail with `KeyError` and the like as long as fields are absent.
         """
@@ -261,7 +261,7 @@ class Cluster:
     def wait_gone(
             self, resource: str, name: str, *, namespace: str = 'default', timeout: float = 10,
     ) -> None:
-        """Wait until the object is not there any more."""
+        """Wait until the object does not exist."""
         poll = self._poll(resource, name, None, namespace, timeout, gone=True)
         while not poll.step():
             time.sleep(poll.pause())
@@ -273,7 +273,7 @@ class Cluster:
         return {(item['verb'], item['resource']): item['count'] for item in counted}
 
     def reset_requests(self) -> None:
-        """Count the requests anew."""
+        """Reset the counters of requests."""
         self.request('DELETE', '/kopf/requests')
 
     def add_fault(
@@ -288,7 +288,7 @@ class Cluster:
             times: int | None = None,
             **details: Any,
     ) -> int:
-        """Let requests go wrong, all or the next few; returns the number of the fault.
+        """Make requests fail, all or the next few; return the id of the fault.
 
         The effects: `delay` (`seconds=`), `error` (`code=`, and `reason=`, `message=`,
         `retryAfter=`), `disconnect`, `cutAnswer`, `endWatch`, `cutWatch`, `silenceWatch`,
@@ -305,12 +305,12 @@ class Cluster:
         return self.request('POST', '/kopf/faults', fault)['id']
 
     def remove_faults(self, number: int | None = None) -> None:
-        """Let all go well again, or end one fault."""
+        """Remove all faults, or one of them."""
         path = '/kopf/faults' if number is None else f'/kopf/faults/{number}'
         self.request('DELETE', path)
 
     def advance(self, seconds: float) -> None:
-        """Move the time on: what is due by then happens now, so that nobody waits in tests.
+        """Advance the clock: everything due by then happens now, so that tests need not wait.
 
         It is the time of the cluster and of all operators of this process: retries, delays,
         jobs, watches. The clocks of the handlers' own code are not affected.
@@ -330,7 +330,7 @@ class Cluster:
             *,
             content_type: str = 'application/json',
     ) -> Any:
-        """Any request to the API; the answer is decoded from JSON if it is JSON."""
+        """Send any request to the API; return the response, decoded if it is JSON."""
         data = b'' if body is None else json.dumps(body).encode()
         code, raw = self._running.request(method, path, content_type, data)
         text = raw.decode('utf-8', 'replace')
@@ -459,7 +459,7 @@ class AsyncCluster:
 
 
 class _Poll:
-    """Looking at an object again and again; whoever looks, decides how to wait in between."""
+    """Polls an object; the caller decides how to wait between the looks."""
 
     def __init__(
             self,
@@ -501,7 +501,7 @@ class _Poll:
             return False  # The fields are not there yet.
 
     def pause(self) -> float:
-        """Quick changes are seen at once, slow ones cost little."""
+        """Short pauses at first, then longer ones: slow changes should cost little."""
         self.interval = min(self.interval * 1.5, 0.1)
         return self.interval
 

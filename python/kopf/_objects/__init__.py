@@ -1,4 +1,4 @@
-"""What handlers see and change: objects, their parts, and what is kept about them.
+"""What handlers see and change: objects, their parts, and what Kopf keeps about them.
 
 The lowest layer. Its modules know nothing about handlers, operators or clusters.
 

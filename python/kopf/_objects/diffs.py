@@ -1,7 +1,7 @@
 """The difference of two structures, as handlers get it in `diff`.
 
-The engine computes the diffs of causes; this module gives them the shape that users know,
-and computes those which users or user-written storages ask for on this side.
+The engine computes the diffs of causes; this module presents them as Python users know them, and
+computes the diffs that users or user-written storages request.
 Lists and scalars are opaque: they change as a whole. `None` is the absence of a value.
 """
 from __future__ import annotations
@@ -65,7 +65,7 @@ class DiffItem(NamedTuple):
 class Diff(Sequence[DiffItem]):
     """All changed fields; equal to a plain tuple or list of the same items.
 
-    Most handlers do not look into it: that of a cause is decoded only if somebody does.
+    Most handlers do not look into it, so the diff of a cause is decoded at the first look.
     """
 
     __slots__ = ('_decoded', '_json')
@@ -125,7 +125,7 @@ class Diff(Sequence[DiffItem]):
 
 
 def diff(a: Any, b: Any, path: FieldPath = (), *, scope: DiffScope = DiffScope.FULL) -> Diff:
-    """What turns `a` into `b`."""
+    """Compute what turns `a` into `b`."""
     return Diff(diff_iter(a, b, path, scope=scope))
 
 
@@ -157,7 +157,7 @@ def diff_iter(
 
 
 def reduce(items: Diff, path: FieldPath) -> Diff:
-    """The same difference as seen from inside of one field."""
+    """The same difference, as seen from inside one field."""
     return Diff(reduce_iter(items, path))
 
 

@@ -1,9 +1,9 @@
-"""Values and texts of users on their way to the engine, or an error that tells which is to blame.
+"""Encodes users' values and texts for the engine, or says which value cannot be encoded.
 
 Mappings of any class are objects, tuples are lists, enumerations of strings are strings.
-Anything else that JSON does not know is refused, and so are NaN and infinities.
+Anything else that JSON does not know is an error, and so are NaN and infinities.
 
-Python's strings can hold lone surrogates: `os.fsdecode()` makes them of bytes that are not UTF-8.
+Python's strings can hold lone surrogates: `os.fsdecode()` makes them from bytes that are not UTF-8.
 No other JSON parser accepts them in a text. Kubernetes replaces them with U+FFFD, and so do we.
 """
 from __future__ import annotations
@@ -23,7 +23,7 @@ def encode(value: Any) -> str:
 
 
 def encode_or_blame(value: Any, tell_what: Callable[[], str]) -> str:
-    """Encode a value; the callback begins the message of the error: who has put it where."""
+    """Encode a value. The callback makes the start of the error message: who has put it where."""
     try:
         return encode(value)
     except Exception as error:  # mappings of users can raise anything
@@ -31,7 +31,7 @@ def encode_or_blame(value: Any, tell_what: Callable[[], str]) -> str:
 
 
 def blame(value: Any, tell_what: Callable[[], str]) -> PermanentError | None:
-    """The error that tells what cannot be encoded, or cannot be read; None if all of it can be."""
+    """The error that names what cannot be encoded or read; None if everything can."""
     try:
         culprits = list(itertools.islice(_find_culprits(value, '', 0), 1))
     except Exception:

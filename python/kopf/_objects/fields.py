@@ -1,9 +1,8 @@
 """Paths to fields, and reading, writing and removing what they point to.
 
-A field is written by users as `'spec.size'`, `['spec', 'size']` or `('spec', 'size')`,
-and is a tuple of keys everywhere inside. The functions here serve the views, the patch,
-the storages and the hierarchies. Objects of client libraries are recognised by the module
-of their class, so that none of these libraries has to be imported.
+Users write a field as `'spec.size'`, `['spec', 'size']` or `('spec', 'size')`; inside Kopf, it is
+always a tuple of keys. Views, patches, storages and hierarchies use these functions. They recognise
+objects of client libraries by the module of the class, so that Kopf imports no such library.
 """
 from __future__ import annotations
 
@@ -78,7 +77,7 @@ def resolve_object(structure: Any, field: FieldSpec, default: Any = UNSET) -> An
 
 
 def ensure(structure: MutableMapping[Any, Any], field: FieldSpec, value: Any) -> None:
-    """Set the field, and make the mappings on the way to it."""
+    """Set the field, and create the mappings on the way to it."""
     path = parse_field(field)
     if not path:
         raise ValueError("The root of a mapping cannot be set, only its fields.")

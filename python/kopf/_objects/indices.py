@@ -1,8 +1,8 @@
 """The indices of one operator: read-only to handlers, filled by the front.
 
-Indices are read from any thread while the event loop and the threads of sync index functions
-change them. Each change is made under a lock; each reading is one operation on a dict, or works on
-a copy of it, so that readers need no lock and never see a dict change under their iteration.
+Any thread reads them while the event loop and the threads of sync index functions change them. Each
+change holds a lock. Each reading is one operation on a dict, or works on a copy of it. So readers
+need no lock, and never see a dict change while they iterate it.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _V = TypeVar('_V')
 
 
 class Store(memos.Store[_V]):
-    """The values of one key: at most one of each object."""
+    """The values of one key: at most one per object."""
 
     def __init__(self) -> None:
         self._values: dict[str, _V] = {}
@@ -39,11 +39,11 @@ class Store(memos.Store[_V]):
 
 
 class Index(memos.Index[_K, _V]):
-    """The stores by their keys. What has no values has no key."""
+    """The stores by their keys. A key without values is absent."""
 
     def __init__(self) -> None:
         self._stores: dict[_K, Store[_V]] = {}
-        self._keys: dict[str, set[_K]] = {}  # by objects: where to look for their old values
+        self._keys: dict[str, set[_K]] = {}  # by objects: the keys of their old values
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -65,14 +65,14 @@ class Index(memos.Index[_K, _V]):
         return self._stores[key]
 
     def _replace(self, uid: str, values: Mapping[_K, _V]) -> None:
-        """Let the object have these values, and no others."""
+        """Replace all values of the object with these."""
         with self._lock:
             old_keys = self._keys.get(uid, set())
             new_keys = set(values)
             for key, value in values.items():
                 store = self._stores.get(key)
                 if store is None:
-                    # Filled before it can be seen: there are no empty stores in an index.
+                    # Filled before readers can see it: an index has no empty stores.
                     store = Store()
                     store._values[uid] = value
                     self._stores[key] = store
@@ -95,13 +95,13 @@ class Index(memos.Index[_K, _V]):
             if len(store._values) > 1:
                 del store._values[uid]
             else:
-                # Whoever holds the store can still iterate it.
+                # A reader that holds the store can still iterate it.
                 del self._stores[key]
                 store._values = {}
 
 
 class Indices(Mapping[str, Index[Any, Any]]):
-    """All indices of an operator by their names: kwargs of all its handlers."""
+    """All indices of an operator by their names. All its handlers get them as kwargs."""
 
     def __init__(self, ids: Iterable[str] = ()) -> None:
         self._indices: dict[str, Index[Any, Any]] = {}
@@ -125,7 +125,7 @@ class Indices(Mapping[str, Index[Any, Any]]):
                 self._indices[id] = Index()
 
     def _keep(self, id: str, uid: str, result: Any) -> None:
-        """Take over what an index function has returned for an object."""
+        """Store what an index function has returned for an object."""
         values = result if isinstance(result, Mapping) else {None: result}
         self._indices[id]._replace(uid, values)
 

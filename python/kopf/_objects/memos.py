@@ -1,4 +1,8 @@
-"""What handlers keep in memory: `memo` of an object, and the read-only indices."""
+"""What handlers keep in memory: the `memo` of each object.
+
+`Index` and `Store` are the types of indices for annotations in users' code; `indices` has the
+classes behind them.
+"""
 from __future__ import annotations
 
 import copy
@@ -36,15 +40,15 @@ AnyMemo = object
 
 
 class ObjectMemo:
-    """The memo of one object: made when a function first asks for it, then the same for its life.
+    """The memo of one object: created at the first use, then kept as long as the object exists.
 
     The engine keeps it with the object. There may be many thousands of objects, and most functions
-    never ask for their memos.
+    never use their memos.
     """
 
     __slots__ = ('_keeper', '_memos', '_uid')
 
-    # Neither the cycle nor the review: these refer to their contexts, which refer to this.
+    # It must not refer to the cycle or the review: they refer to their contexts, and these to this.
     def __init__(self, memos: Memos, keeper: Keeper, uid: str | None) -> None:
         self._memos = memos
         self._keeper = keeper
@@ -56,7 +60,7 @@ class ObjectMemo:
 
 
 class ReviewedMemo(ObjectMemo):
-    """The memo of an object under review, which the engine may not know yet."""
+    """The memo of an object under review. The engine may not know the object yet."""
 
     __slots__ = ()
 
@@ -66,13 +70,13 @@ class ReviewedMemo(ObjectMemo):
 
 
 class Memos:
-    """The memos of one operator: how they are made, and those that have no object yet."""
+    """The memos of one operator: creates them, and keeps those that have no object yet."""
 
     def __init__(self, base: Any) -> None:
         self.base = base
-        #: By uids: of objects that were reviewed, but did not come with the watch-streams so far.
+        #: By uids: memos of reviewed objects that have not appeared in a watch stream so far.
         self._reviewed: dict[str, Any] = {}
-        self._lock = threading.Lock()  # for whoever asks in a thread of its own
+        self._lock = threading.Lock()  # handlers in threads create memos, too
 
     def _make(self, keeper: Keeper, uid: str | None) -> Any:
         with self._lock:
@@ -83,7 +87,7 @@ class Memos:
             return memo
 
     def _make_for_review(self, keeper: Keeper, uid: str | None) -> Any:
-        """Objects that are only being created, may never exist: nothing is kept for them."""
+        """An object that is being created (without a uid) may never exist: keep nothing for it."""
         with self._lock:
             memo = keeper.memory
             if memo is None:
@@ -96,22 +100,22 @@ class Memos:
             return memo
 
 
-#: Objects of kinds that are reviewed but not watched are never seen to be deleted.
+#: If a resource is reviewed but not watched, Kopf never sees that its objects are deleted.
 MAX_REVIEWED = 10_000
 
 
 def copy_memo(memo: Any) -> Any:
-    """The memo of a new object, made of the memo of the operator."""
-    # The usual one is quicker to copy than to find out how to copy it.
+    """Make the memo of a new object from the memo of the operator."""
+    # Copying the usual class directly is faster than the search for a way to copy.
     return Memo(memo) if type(memo) is Memo else copy.copy(memo)
 
 
 class Store(Collection[_V], Generic[_V]):
-    """All the values of one key of an index, in no particular order."""
+    """All values of one key of an index, in no particular order."""
 
 
 class Index(Mapping[_K, Store[_V]], Generic[_K, _V]):
-    """An index of the values that an indexing handler has returned for all objects."""
+    """An index: the values that an index function has returned for all objects, by keys."""
 
 
 Indices = Mapping[str, Index[Any, Any]]

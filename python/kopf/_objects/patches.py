@@ -1,9 +1,8 @@
-"""`patch`: what a handler wants to be changed in its object.
+"""`patch`: the changes that a handler wants in its object.
 
-It is a plain dict of the fields to be merged (`None` removes a field), with attributes for
-the usual stanzas, and with `fns`: functions that change the freshest body in place, for
-what a merge cannot express (lists, conditions). One patch is shared by all the handlers
-of a cycle; the engine applies it once.
+It is a plain dict of fields to merge (`None` removes a field), with attributes for the usual
+stanzas, and with `fns`: functions that change the latest body in place, for what a merge cannot
+express (lists, conditions). All handlers of a cycle share one patch; the engine applies it once.
 """
 from __future__ import annotations
 
@@ -114,7 +113,7 @@ class Patch(dict[str, Any]):
         return self.meta.annotations
 
     def as_json_patch(self, body: Body | RawBody | None = None) -> JSONPatch:
-        """The operations that bring all of these changes to the body (or to the original one)."""
+        """The operations that apply all these changes to the body (or to the original one)."""
         import copy
 
         base = body if body is not None else self._original

@@ -1,8 +1,7 @@
-"""Kinds of objects: what the cluster has (`Resource`), and what handlers ask for (`Selector`).
+"""Resources that the cluster has (`Resource`), and that handlers select (`Selector`).
 
-The engine matches selectors with the resources that it discovers. On this side, selectors
-are parsed from the arguments of decorators and described to the engine; only selectors with
-a callback are evaluated here.
+The engine matches selectors with the resources that it discovers. This module parses selectors from
+the arguments of decorators, describes them to the engine, and evaluates those with a callback.
 """
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ _VERSIONED_NAME = re.compile(r'(?P<name>[^.]*)\.(?P<version>v\d+(?:(?:alpha|beta
 
 
 class Resource:
-    """One kind of objects in the cluster. Two resources of the same API path are equal."""
+    """One resource of the API, such as `pods`. Two resources with the same API path are equal."""
 
     __slots__ = ('categories', 'group', 'kind', 'namespaced', 'plural', 'preferred', 'shortcuts',
                  'singular', 'subresources', 'verbs', 'version')
@@ -91,7 +90,7 @@ class Resource:
             subresource: str | None = None,
             params: dict[str, str] | None = None,
     ) -> str:
-        """The address of the resource, or of one object of it, in the API."""
+        """The URL of the resource, or of one object of it, in the API."""
         if subresource is not None and name is None:
             raise ValueError("A subresource is a part of one object: its name is needed.")
         if namespace is not None and not self.namespaced:
@@ -121,7 +120,7 @@ class Selector:
     """The resources that a handler is interested in.
 
     Positional arguments are those of the decorators: a name; a group and a name; a group,
-    a version and a name; or a callable that is asked about each resource.
+    a version and a name; or a function that decides about each resource.
     """
 
     __slots__ = ('any_name', 'category', 'fn', 'group', 'kind', 'plural', 'shortcut', 'singular',
@@ -215,13 +214,13 @@ class Selector:
 
     @property
     def is_specific(self) -> bool:
-        """Whether one kind is meant, rather than a class of them."""
+        """Whether it names one resource, rather than a group of them."""
         names = (self.kind, self.plural, self.singular, self.shortcut)
         named = any(name is not None for name in names)
         return named or isinstance(self.any_name, str)
 
     def check(self, resource: Resource) -> bool:
-        """Whether the resource is among those selected."""
+        """Whether it selects the resource."""
         if self.group is not None and self.group != resource.group:
             return False
         if self.version is not None and self.version != resource.version:
@@ -276,7 +275,7 @@ def describe_namespace(pattern: NamespacePattern) -> str | dict[str, str]:
 
 
 def match_namespace(name: str, pattern: NamespacePattern) -> bool:
-    """Whether the namespace fits the pattern: globs, joined by commas, negated by `!`."""
+    """Whether the namespace matches the pattern: globs, joined by commas, negated by `!`."""
     if isinstance(pattern, re.Pattern):
         return pattern.fullmatch(name) is not None
     import fnmatch

@@ -1,7 +1,7 @@
-"""The shapes of raw data, for annotations in users' code. Nothing here runs.
+"""Types of raw data, for annotations in users' code. Nothing here runs.
 
-Objects are plain JSON; these names only tell type checkers which keys the framework
-itself looks at. Any other key is allowed at run time.
+Objects are plain JSON. These types name the keys that Kopf itself uses, for type checkers; at run
+time, objects can have any other key.
 """
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class WebhookClientConfig(TypedDict, total=False):
 
 
 class WebhookFn(Protocol):
-    """What the framework gives to a webhook server: to be called for each request."""
+    """The function that a webhook server gets from Kopf, and calls for each request."""
 
     def __call__(
             self,

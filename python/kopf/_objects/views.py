@@ -1,8 +1,8 @@
 """What handlers see of an object: `body`, `spec`, `meta`, `status`, `labels`, `annotations`.
 
-The engine hands over the JSON of an object. It is decoded when a handler first looks into
-it, and kept decoded for all the handlers of the same cycle. Daemons and timers see the newest
-state. A view of a stanza that is absent is empty. Nested values are plain dicts and lists.
+The engine hands over the JSON of an object. Kopf decodes it when a handler first looks into it, and
+keeps it decoded for all handlers of the same cycle. Daemons and timers see the latest state. A view
+of an absent stanza is empty. Nested values are plain dicts and lists.
 """
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class MappingView(Mapping[Any, Any]):
 
 
 class MutableMappingView(MappingView, MutableMapping[Any, Any]):
-    """A view through which the fields can be set; the parents are made when needed."""
+    """A view through which fields can be set; it creates their parents when needed."""
 
     __slots__ = ()
 
@@ -78,7 +78,7 @@ class MutableMappingView(MappingView, MutableMapping[Any, Any]):
 
 
 class ReplaceableMappingView(MappingView):
-    """A view whose source can be exchanged, so that long-living views stay fresh."""
+    """A view whose source can be replaced, so that long-living views stay up to date."""
 
     __slots__ = ()
 
@@ -90,9 +90,9 @@ class ReplaceableMappingView(MappingView):
 
 
 class Body(ReplaceableMappingView):
-    """A whole object, made of a dict or of JSON that is decoded at the first look."""
+    """A whole object, made from a dict, or from JSON that is decoded at the first look."""
 
-    # Not the views of its stanzas, which refer to it: such circles wait for the garbage collector.
+    # It keeps no views of its stanzas: they refer to it, and cycles wait for the garbage collector.
     __slots__ = ('_json',)
 
     _json: bytes | None
@@ -108,7 +108,7 @@ class Body(ReplaceableMappingView):
         return body
 
     def _get(self) -> Mapping[Any, Any]:
-        # Threads may come here at the same time; each of them gets a whole object.
+        # Several threads may run this at the same time; each of them gets a whole object.
         content = self._json
         if content is not None:
             import json
@@ -141,7 +141,7 @@ class Body(ReplaceableMappingView):
 
 
 class LiveBody(Body):
-    """A whole object as it is now: the newest state that the operator knows, at every look."""
+    """A whole object in its latest state that the operator knows, at every look."""
 
     __slots__ = ('_live', '_number')
 
@@ -155,7 +155,7 @@ class LiveBody(Body):
         if newest is None:
             return self._src
         import json
-        # Threads may come here at the same time; each of them gets a whole object.
+        # Several threads may run this at the same time; each of them gets a whole object.
         number, content = newest
         source = json.loads(content.decode())
         self._src, self._number = source, number
@@ -178,7 +178,7 @@ class Meta(MappingView):
     def annotations(self) -> Annotations:
         return MappingView(self, ('annotations',))
 
-    # Real objects always have a uid and a name. Those of unit tests may not: then it is None.
+    # Real objects always have a uid and a name. Those of unit tests may have none: then it is None.
     @property
     def uid(self) -> str:
         return self.get('uid')  # type: ignore[return-value]

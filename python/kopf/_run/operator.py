@@ -1,8 +1,8 @@
 """Running operators: `kopf.run()`, `kopf.operator()`, `kopf.spawn_tasks()`, `kopf.run_tasks()`.
 
-An operator is one task of the user's event loop, with the engine beside it. It ends when
-a signal or a flag says so, when its task is cancelled, or when the engine fails; in any case,
-the engine does its cleanup first.
+An operator is one task in the user's event loop; the engine runs in its own thread. The operator
+ends on a signal, on a stop flag, when its task is cancelled, or when the engine fails. In any case,
+the engine cleans up first.
 """
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger('kopf._core.reactor.running')
 
-#: How long functions may run on after everything else has ended, and how long they may take
-#: to notice that they are cancelled.
+#: How long functions may run on after everything else has ended; and how long they may take
+#: to exit after their cancellation.
 _PATIENCE_SECONDS = 5.0
-#: A signal in this time after another one is the same one.
+#: A second signal in this time counts as the same one.
 _SAME_SIGNAL_SECONDS = 1.0
 
 
@@ -264,7 +264,7 @@ async def spawn_tasks(
         on_ready=lambda: raise_flag(ready_flag),
     )
     if identity is None and not settings.peering.standalone:
-        identity = own_peer.detect_own_id()  # may ask the name server
+        identity = own_peer.detect_own_id()  # may query DNS
     start = functools.partial(
         front.start,
         namespaces=list(namespaces),
@@ -274,7 +274,7 @@ async def spawn_tasks(
         peering_lifetime=_command,
     )
     task = loop.create_task(_serve(front, start, stop_flag), name='kopf operator')
-    await asyncio.sleep(0)  # let it start, so that signals are already expected
+    await asyncio.sleep(0)  # let it start, so that it handles signals from now on
     return [task]
 
 
@@ -329,7 +329,7 @@ async def _serve(
 
 
 class _Stopper:
-    """Waits for whatever can stop an operator, and for the process to exit in time after it."""
+    """Waits for anything that can stop an operator, and limits the time until the exit."""
 
     def __init__(self, front: Front, stop_flag: Flag | None) -> None:
         self._front = front
@@ -348,7 +348,7 @@ class _Stopper:
         signals.unsubscribe(self._front.loop, self._on_signal)
 
     def stop(self, reason: str, *, limited: bool) -> None:
-        """Stop the operator; if limited, the process is killed if that takes too long."""
+        """Stop the operator; if limited, kill the process if that takes too long."""
         timeout = self._front.settings.process.ultimate_exiting_timeout
         if limited and timeout is not None and self._killer is None:
             self._killer = threading.Timer(timeout, os.kill, [os.getpid(), signal.SIGKILL])
@@ -359,7 +359,7 @@ class _Stopper:
     def _on_signal(self, number: int) -> None:
         name, now = signal.Signals(number).name, time.monotonic()
         if self._signalled_at is not None:
-            # Some shells send a signal twice; people need longer to lose their patience.
+            # Some shells send a signal twice. A person who presses Ctrl+C again needs longer.
             if now - self._signalled_at >= _SAME_SIGNAL_SECONDS:
                 signals.exit_at_once(self._front.loop, number, lambda: logger.warning(
                     f"Signal {name} is received again. The process ends at once."))

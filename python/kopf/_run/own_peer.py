@@ -1,4 +1,4 @@
-"""How an operator is called among its peers."""
+"""The name of an operator among its peers."""
 from __future__ import annotations
 
 import datetime
@@ -8,14 +8,14 @@ import string
 
 
 def detect_own_id(*, manual: bool = False) -> str:
-    """The name of the pod, or of the user and the machine; a new one in each run, unless manual.
+    """The name of the pod, or of the user and the host; a different one in each run, unless manual.
 
-    People freeze and resume operators by hand, by separate commands: their name stays the same.
+    People freeze and resume operators with separate commands: these need the same name.
     """
     pod = os.environ.get('POD_ID')
     if pod is not None:
         return pod
-    import getpass  # it loads the modules of terminals
+    import getpass  # it imports the modules of terminals
     person = f'{getpass.getuser()}@{get_hostname()}'
     if manual:
         return person
@@ -26,7 +26,7 @@ def detect_own_id(*, manual: bool = False) -> str:
 
 
 def get_hostname() -> str:
-    """The name of this machine that tells people most: with its domain, and never an address."""
+    """The most informative name of this host: with its domain, and never an address."""
     own = socket.gethostname()
     try:
         name, aliases, addresses = socket.gethostbyaddr(own)

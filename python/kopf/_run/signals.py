@@ -1,7 +1,7 @@
-"""Signals that stop operators: all those of one event loop, and nobody else.
+"""Signals that stop operators: all operators of one event loop, and nothing else.
 
-An application around an operator may have handlers of its own, as web servers do. They are
-called, too, and are there again when the last operator is gone.
+An application around an operator may have its own signal handlers, as web servers do. Kopf calls
+them, too, and restores them when the last operator ends.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Listener = Callable[[int], None]
 
 
 class _Subscribers:
-    """The operators of one event loop, and who has listened before them."""
+    """The operators of one event loop, and the signal handlers before them."""
 
     def __init__(self) -> None:
         self.listeners: set[_Listener] = set()
@@ -36,7 +36,7 @@ class SignalsIgnoredError(Exception):
 
 
 def subscribe(loop: asyncio.AbstractEventLoop, listener: _Listener) -> None:
-    """Have the listener called on signals. In the thread of the event loop."""
+    """Call the listener on signals. Only in the thread of the event loop."""
     if threading.current_thread() is not threading.main_thread():
         raise SignalsIgnoredError("running not in the main thread")
     subscribers = _subscribers.setdefault(loop, _Subscribers())
@@ -51,7 +51,7 @@ def subscribe(loop: asyncio.AbstractEventLoop, listener: _Listener) -> None:
 
 
 def unsubscribe(loop: asyncio.AbstractEventLoop, listener: _Listener) -> None:
-    """The last one to go restores what was before."""
+    """Remove the listener. The last one restores the previous signal handlers."""
     subscribers = _subscribers.get(loop)
     if subscribers is None or listener not in subscribers.listeners:
         return
@@ -67,7 +67,7 @@ def unsubscribe(loop: asyncio.AbstractEventLoop, listener: _Listener) -> None:
 def exit_at_once(
         loop: asyncio.AbstractEventLoop, number: int, announce: Callable[[], None],
 ) -> None:
-    """End the process by the signal, unless the application has a handler of its own for it."""
+    """End the process by the signal, unless the application has its own handler for it."""
     subscribers = _subscribers.get(loop)
     former = subscribers.former.get(number) if subscribers is not None else None
     if callable(former) and not _is_default(former):
@@ -89,7 +89,7 @@ def _on_signal(loop: asyncio.AbstractEventLoop, number: int) -> None:
 
 
 def _is_default(handler: Any) -> bool:
-    """Whether it only breaks whatever runs, as Python and `asyncio.run()` do by themselves."""
+    """Whether it only interrupts the running code, as Python and `asyncio.run()` do."""
     if isinstance(handler, functools.partial):
         handler = handler.func
     module = getattr(handler, '__module__', None) or ''

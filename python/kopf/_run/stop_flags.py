@@ -1,6 +1,6 @@
-"""Flags that embedding code gives to an operator: to be told when to stop, and to tell readiness.
+"""Flags that embedding code passes to an operator: to stop it, and to learn that it is ready.
 
-They may belong to asyncio or to threads: events and futures of both worlds.
+They may belong to asyncio or to threads: events and futures of both.
 """
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 
 Flag = asyncio.Future | asyncio.Event | concurrent.futures.Future | threading.Event
 
-# How soon the watcher of a thread's event notices that nobody waits for the event any more.
+# How soon the watcher of a threading event notices that it is closed.
 _POLLING_SECONDS = 0.5
 
 
 class FlagWatcher:
-    """Calls back in the event loop when the flag is raised, unless closed before."""
+    """Calls back in the event loop when the flag is raised, unless it is closed before."""
 
     def __init__(
             self,
@@ -65,7 +65,7 @@ class FlagWatcher:
             try:
                 self._loop.call_soon_threadsafe(self._report, value)
             except RuntimeError:
-                pass  # the loop is closed: nobody is interested any more
+                pass  # the loop is closed: the operator has ended
 
     def _report(self, value: Any) -> None:
         if not self._closed.is_set():
@@ -73,7 +73,7 @@ class FlagWatcher:
 
 
 def raise_flag(flag: Flag | None) -> None:
-    """Tell whoever waits for the flag."""
+    """Set the flag, of any supported class."""
     if flag is None:
         pass
     elif isinstance(flag, (asyncio.Event, threading.Event)):

@@ -1,1 +1,1 @@
-"""Helpers for tests of operators that are neither the cluster nor the pytest fixtures."""
+"""`KopfRunner` of `kopf.testing`, in a layer above the command line that it runs."""

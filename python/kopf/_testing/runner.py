@@ -21,7 +21,7 @@ ResultFuture = concurrent.futures.Future
 
 
 class KopfRunner(contextlib.AbstractContextManager):
-    """Runs `kopf` with the arguments in the background, as long as the block is executed::
+    """Runs the command `kopf` in a thread while the block runs::
 
         with KopfRunner(['run', '-A', 'handlers.py'], timeout=60) as runner:
             ...  # create, change, delete objects
@@ -29,7 +29,7 @@ class KopfRunner(contextlib.AbstractContextManager):
         assert runner.exit_code == 0
         assert 'Handler' in runner.output
 
-    Exceptions of the command come out of the block, unless `reraise=False`.
+    The block raises the exceptions of the command, unless `reraise=False`.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """A small HTTPS server on asyncio, for what the engine's server cannot do.
 
-These are: an SSL context that is made by the user, keys with passwords and folders of authorities
-(which only OpenSSL can read), and functions of others than the operator behind the server.
+That is: an SSL context made by the user; keys with passwords and folders of authorities, which only
+OpenSSL can read; and a function behind the server that is not the operator's.
 """
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONNECTIONS = 256
 
 
 class _Refusal(Exception):
-    """The request gets this answer, and nothing else happens."""
+    """Answer the request with this, and do nothing else."""
 
     def __init__(self, status: str, message: str = '') -> None:
         super().__init__(message or status)
@@ -39,7 +39,7 @@ class _Refusal(Exception):
 
 
 async def serve(server: WebhookServer, fn: WebhookFn) -> AsyncIterator[WebhookClientConfig]:
-    """Serve by the options of the server; yield each address under which it can be reached."""
+    """Serve with the options of the server; yield each address where the cluster can reach it."""
     port = server.port or 0
     while True:
         cadata, context = build_ssl(server)
@@ -68,7 +68,7 @@ async def serve(server: WebhookServer, fn: WebhookFn) -> AsyncIterator[WebhookCl
 
 
 def build_ssl(server: WebhookServer) -> tuple[bytes | None, ssl.SSLContext | None]:
-    """What the cluster is to trust, and how the server speaks TLS; nothing if it does not."""
+    """The CA that the cluster must trust, and the TLS context; None of both without TLS."""
     cadata = server.cadata
     if cadata is None and server.cafile is not None:
         cadata = pathlib.Path(server.cafile).read_bytes()
@@ -108,7 +108,7 @@ def _load_own_certificate(server: WebhookServer, context: ssl.SSLContext) -> byt
 
 
 async def _wait_for_changes(server: WebhookServer) -> None:
-    """Files of secrets are replaced without notice, so that only reading them tells."""
+    """Kubernetes replaces files of secrets without notice: read them again and again."""
     paths = [path for path in (server.certfile, server.pkeyfile, server.cafile) if path is not None]
     before = [pathlib.Path(path).read_bytes() for path in paths]
     while not paths or before == [pathlib.Path(path).read_bytes() for path in paths]:
@@ -116,7 +116,7 @@ async def _wait_for_changes(server: WebhookServer) -> None:
 
 
 class _Exchange:
-    """The conversations with clients."""
+    """The connections of clients."""
 
     def __init__(self, fn: WebhookFn, path: str) -> None:
         self._fn = fn
@@ -138,13 +138,13 @@ class _Exchange:
             while await self._exchange(reader, writer):
                 pass
         except (asyncio.IncompleteReadError, asyncio.TimeoutError, OSError, EOFError):
-            pass  # clients go away as they like
+            pass  # clients disconnect at any time
         finally:
             self._tasks.discard(task)
             writer.close()
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """One request and its answer; tell whether another one may follow."""
+        """Handle one request; return whether another one may follow."""
         status, content, content_type, keep = '200 OK', '', 'application/json', False
         try:
             head = await asyncio.wait_for(_read_head(reader), READING_TIMEOUT)

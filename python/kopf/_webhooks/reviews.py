@@ -1,7 +1,7 @@
-"""Admission on this side: what handlers of webhooks see, and what the servers of webhooks talk to.
+"""Admission reviews: what webhook handlers see, and the function that webhook servers call.
 
-The engine decides which handlers are asked, and answers the cluster. Requests come to it through
-its own server, or through a server that a user has written: then this module is in between.
+The engine decides which handlers to call, and answers the cluster. It receives requests through its
+own server, or through a server that a user has written and that calls this module.
 """
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ logger = logging.getLogger('kopf._core.engines.admission')
 
 
 class WebhookError(Exception):
-    """A request to a webhook is bad, whatever change it is about."""
+    """A request to a webhook is malformed."""
 
 
 class MissingDataError(WebhookError):
-    """A part of the request is not there."""
+    """A part of the request is missing."""
 
 
 class UnknownResourceError(WebhookError):
@@ -41,11 +41,11 @@ class UnknownResourceError(WebhookError):
 
 
 class AmbiguousResourceError(WebhookError):
-    """The request is about several resources. It does not happen here; servers may expect it."""
+    """The request matches several resources. Kopf never raises it; servers may expect it."""
 
 
 class ReviewContext:
-    """What the calls for one object under review share. Made when the review first comes here."""
+    """What the calls for one review share. Created when the front first needs it."""
 
     __slots__ = ('body', 'cause', 'front', 'patch', 'patch_json', 'warnings')
 
@@ -78,7 +78,7 @@ class ReviewContext:
             )
 
     def _get_uid(self, facts: Mapping[str, Any]) -> str | None:
-        """The identity under which a memo is kept; none before there is an object."""
+        """The uid to keep the memo under; None while the object does not exist."""
         is_kept = facts.get('operation') not in (None, 'CREATE')
         return self.body.metadata.uid if is_kept else None
 
@@ -98,14 +98,14 @@ def _as_tuples(peer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def verify_server(settings: OperatorSettings, has_handlers: bool) -> None:
-    """Handlers that are never asked would be a silent failure: refuse to start."""
+    """Refuse to start without a server: Kopf would silently never call the webhook handlers."""
     if has_handlers and settings.admission.server is None:
         raise ValueError("Admission handlers exist, but no admission server/tunnel is configured "
                          "in `settings.admission.server`.")
 
 
 class Webhooks:
-    """The webhooks of one operator: the function for the servers, and the way to the engine's."""
+    """The webhooks of one operator: the function for servers, and the engine's own server."""
 
     def __init__(self, front: Front) -> None:
         self._front = front
@@ -121,7 +121,7 @@ class Webhooks:
             sslpeer: SSLPeer | None = None,
             reason: Any = None,
     ) -> Any:
-        """Answer a request of the cluster: what servers of users get as `fn`."""
+        """Answer a request of the cluster. Users' servers get this as `fn`."""
         native = self._front.native
         if native is None:
             raise WebhookError("The operator has stopped.")
@@ -163,7 +163,7 @@ class Webhooks:
             self._front.abort(error)
 
     async def serve(self, options: Mapping[str, Any]) -> AsyncIterator[WebhookClientConfig]:
-        """Run the engine's own server; it yields each address under which it can be reached."""
+        """Run the engine's server; yield each address where the cluster can reach it."""
         number = max(self._addresses, default=0) + 1
         addresses: asyncio.Queue[WebhookClientConfig | Exception] = asyncio.Queue()
         self._addresses[number] = addresses
@@ -182,13 +182,13 @@ class Webhooks:
                 self._front.native.stop_webhooks(number)
 
     def on_served(self, job: Job) -> None:
-        """The engine's server is reachable there, or has failed."""
+        """The engine's server reports its address, or that it has failed."""
         addresses = self._addresses.get(job.number)
         if addresses is not None:
             addresses.put_nowait(json.loads(job.content) if job.content is not None
                                  else OSError(job.message or 'unknown'))
 
     def on_reviewed(self, job: Job) -> None:
-        """The engine has an answer to a request that has come through here."""
+        """The engine answers a request that it got from a user's server."""
         if not job.token.done():
             job.token.set_result(json.loads(job.content or 'null'))

@@ -1,8 +1,8 @@
 """Servers and tunnels of admission webhooks, to be put in `settings.admission.server`.
 
-A server is anything that is called with a function, and asynchronously yields where the cluster
-can reach it; for each request, it calls the function, and sends back what that returns. Those here
-use the server of the engine, with TLS and certificates of its own.
+A server is a callable that takes a function, and asynchronously yields the address by which the
+cluster reaches it. For each request, it calls the function, and sends the result back. Those here
+use the server of the engine, with TLS; the engine creates the certificates.
 """
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MissingDependencyError(ImportError):
 
 
 class _Endpoint:
-    """What all servers and tunnels have in common: they are closed with their operator."""
+    """What all servers and tunnels have in common: they end with their operator."""
 
     async def __aenter__(self) -> Any:
         return self
@@ -43,18 +43,19 @@ class _Endpoint:
 class WebhookServer(_Endpoint):
     """A local HTTPS server, reachable from the cluster by a host name or an address.
 
-    * `addr`, `port`: where to listen; any free port by default. Without an address, it is the
-      loopback if the certificate is made here and no `host` is given; all interfaces otherwise.
-    * `path`: the path under which all webhooks are.
-    * `host`: the name or address by which the cluster reaches it, if that is not `addr`.
-    * `cadata`, `cafile`: what the cluster is to trust (PEM); `cadump`: where to write that.
-    * `certfile`, `pkeyfile`, `password`: the certificate of the server; they are read again when
-      they change (looked at every `file_check_interval` seconds). Without them, a certificate is
-      made and renewed here, for `host`, `addr` and all of `extra_sans`.
-    * `verify_mode`, `verify_cafile`, `verify_capath`, `verify_cadata`: whether and how the
-      certificates of clients are checked; they come to handlers as `sslpeer`.
-    * `context`: all of TLS at once, as Python knows it.
-    * `insecure`: without TLS. Kubernetes does not talk to such a server, but a tunnel can.
+    * `addr`, `port`: where to listen; by default, any free port. Without an address, it is the
+      loopback if the server creates the certificate and no `host` is given; otherwise, all
+      interfaces.
+    * `path`: the path of all webhooks.
+    * `host`: the name or address by which the cluster reaches the server, if that is not `addr`.
+    * `cadata`, `cafile`: the CA that the cluster must trust (PEM); `cadump`: where to write it.
+    * `certfile`, `pkeyfile`, `password`: the certificate of the server. The server reads the files
+      again when they change (it checks every `file_check_interval` seconds). Without them, it
+      creates and renews a certificate, for `host`, `addr` and all of `extra_sans`.
+    * `verify_mode`, `verify_cafile`, `verify_capath`, `verify_cadata`: whether and how to verify
+      the certificates of clients; handlers get them as `sslpeer`.
+    * `context`: a whole TLS context of Python.
+    * `insecure`: without TLS. Kubernetes does not connect to such a server, but a tunnel can.
     """
 
     DEFAULT_HOST: str | None = None
@@ -119,7 +120,7 @@ class WebhookServer(_Endpoint):
             await serving.aclose()  # type: ignore[attr-defined]
 
     def _suits_engine(self) -> bool:
-        """Whether the engine can do it; what only OpenSSL can do, is done by Python's own TLS."""
+        """Whether the engine can serve it; otherwise, Python does, with OpenSSL."""
         return (
             self.context is None and
             not (self.password and self.certfile is not None) and
@@ -139,7 +140,7 @@ class WebhookServer(_Endpoint):
             'cafile': _as_path(self.cafile),
             'cadump': _as_path(self.cadump),
             'insecure': bool(self.insecure),
-            # One file is as good as none: there would be no key, or nothing to prove with it.
+            # One file without the other is useless.
             'certfile': _as_path(self.certfile) if self.pkeyfile is not None else None,
             'pkeyfile': _as_path(self.pkeyfile) if self.certfile is not None else None,
             'extra_sans': list(self.extra_sans),
@@ -151,7 +152,7 @@ class WebhookServer(_Endpoint):
 
     @staticmethod
     def _get_accessible_addr(addr: str | None) -> str:
-        """Where a listening server can be reached: addresses for "everywhere" are no such place."""
+        """Where to connect to: not to the address that means "all interfaces"."""
         if not addr:
             return 'localhost'
         try:
@@ -209,7 +210,7 @@ class ClusterDetector:
 
     @staticmethod
     async def guess_host() -> str | None:
-        """The host name under which the cluster sees this machine, if it is a known cluster."""
+        """The host name of this machine in the cluster, if it is a known cluster."""
         from kopf._call.context import front_var
         server = front_var.get().server
         address = urllib.parse.urlsplit(server or '')

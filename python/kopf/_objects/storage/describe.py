@@ -1,4 +1,4 @@
-"""Storages as data for the engine. Users' own classes stay on this side: type 'front'."""
+"""Storages as data for the engine. The type 'front' means: call the user's class in Python."""
 from __future__ import annotations
 
 from typing import Any
@@ -53,5 +53,5 @@ def describe_diffbase(storage: DiffBaseStorage) -> dict[str, Any]:
 
 
 def _multi(storages: list[dict[str, Any]]) -> dict[str, Any]:
-    # One storage on this side makes the whole set be served here, in its order.
+    # If one storage is a user's class, Python serves the whole set, in its order.
     return _FRONT if _FRONT in storages else {'type': 'multi', 'storages': storages}

@@ -1,4 +1,4 @@
-"""Storages of the diff base: the essence of an object as it was handled last time."""
+"""Storages of the diff base: the essence of an object when it was last handled."""
 from __future__ import annotations
 
 import abc
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration'
 
-# With so many characters in all annotations, there is no need to ask whether they fit.
+# Up to this number of characters in all annotations, they fit in any case.
 _ALWAYS_FITS = 64 * 1024
 
 
@@ -44,7 +44,7 @@ class DiffBaseStorage(
             body: Body,
             extra_fields: Iterable[FieldSpec] | None = None,
     ) -> BodyEssence:
-        """Get the essence of an object: all but what the system or an operator puts there."""
+        """Get the essence of an object: all but what Kubernetes or an operator puts there."""
         system = {'apiVersion', 'kind', 'metadata', 'status'}
         essence: Any = {
             key: copy.deepcopy(value) for key, value in body.items() if key not in system
@@ -62,12 +62,12 @@ class DiffBaseStorage(
             try:
                 remove(essence, field)
             except TypeError:
-                continue  # something else than a mapping is on the way: nothing to ignore
+                continue  # the path leads through something else than a mapping: nothing to ignore
         return essence
 
     @abc.abstractmethod
     def fetch(self, *, body: Body) -> BodyEssence | None:
-        """Get the essence that was handled last time, if there was any."""
+        """Get the last handled essence, if there is one."""
         raise NotImplementedError
 
     @abc.abstractmethod
@@ -118,9 +118,9 @@ class AnnotationsDiffBaseStorage(StorageKeyFormingConvention, DiffBaseStorage):
 
 
 def _encode(essence: BodyEssence, names: list[str], *, body: Body, patch: Patch) -> str:
-    """The text for the annotations: shorter if all of it would not fit beside the others.
+    """The text for the annotations: a shorter one if the full text would not fit beside the others.
 
-    The engine restores the essence from the shorter text after it is fetched.
+    The engine restores the essence from the shorter text.
     """
     content = json.dumps(essence, separators=(',', ':')) + '\n'
     others = {**body.metadata.annotations}

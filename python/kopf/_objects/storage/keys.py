@@ -1,4 +1,4 @@
-"""The names of annotations: safe, short enough, and the same as those of older versions."""
+"""The names of annotations: valid, short enough, and the same as in older versions of Kopf."""
 from __future__ import annotations
 
 import base64
@@ -17,9 +17,9 @@ _KNOWN_PREFIX = 'kopf.zalando.org'
 
 
 class CollisionEvadingConvention:
-    """Keeps ReplicaSets of Deployments from taking the annotations of their owners as own.
+    """Keeps ReplicaSets from taking the annotations of their Deployments for their own.
 
-    Deployments copy their annotations to their ReplicaSets, ours included.
+    Kubernetes copies the annotations of a Deployment to its ReplicaSets, ours included.
     """
 
     def mark_key(self, key: str, *, body: Body) -> str:

@@ -1,4 +1,4 @@
-"""Storages of progress: the state of handlers that are not finished yet."""
+"""Storages of progress: the state of handlers that have not finished yet."""
 from __future__ import annotations
 
 import abc
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _ABSENT = object()
 
-#: In the status, the essence of a finished handler is beside its record: inside of the record,
+#: In the status, the essence of a finished handler is beside its record: inside the record,
 #: kopf 1.45 would write the difference again and again, since merging never removes it.
 _ESSENCE_SUFFIX = '#essence'
 
@@ -38,21 +38,21 @@ class ProgressStorage(StorageStanzaCleaner, metaclass=abc.ABCMeta):
 
     @abc.abstractmethod
     def purge(self, *, key: HandlerId, body: Body, patch: Patch) -> None:
-        """Remove the record of a handler that is not needed any more."""
+        """Remove the record of a handler that Kopf does not need any more."""
         raise NotImplementedError
 
     @abc.abstractmethod
     def touch(self, *, body: Body, patch: Patch, value: str | None) -> None:
-        """Change the object in a meaningless way, to make an event of it."""
+        """Change the object in a meaningless way, to cause an event."""
         raise NotImplementedError
 
     @abc.abstractmethod
     def clear(self, *, essence: BodyEssence) -> BodyEssence:
-        """Give the essence without what this storage has put there."""
+        """Return the essence without what this storage has put there."""
         return copy.deepcopy(essence)
 
     def flush(self) -> None:
-        """Called after a series of changes, for the storages that collect them."""
+        """Write the changes, if the storage collects them. Kopf calls it after a series of them."""
 
 
 class AnnotationsProgressStorage(
@@ -174,7 +174,7 @@ class StatusProgressStorage(ProgressStorage):
 
 
 class NoWriteStatusProgressStorage(StatusProgressStorage):
-    """Reads and cleans what older versions have left in the status, but writes nothing there."""
+    """Reads and removes what older versions have left in the status, but writes nothing there."""
 
     def store(self, **_: Any) -> None:
         pass
