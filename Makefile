@@ -54,7 +54,7 @@ test-python: build
 	cargo build --quiet --locked --package kopf-cluster --example serve
 	$(BIN)/python -m pytest -q tests/python tests/scripts tests/conformance/test_recorded.py
 
-# The behaviour of operators on the embedded cluster; `test-real` runs the same files on a real one.
+# The behavior of operators on the embedded cluster; `test-real` runs the same files on a real one.
 test-operators: build
 	cargo build --quiet --locked --package kopf-example-minimal --package kopf-example-memcached --package kopf-example-admission
 	KOPF_TEST_CLUSTER=embedded $(BIN)/python -m pytest -q tests/operators tests/clients \

@@ -1,1 +1,1 @@
-"""The public behaviour of the Python package that needs no cluster."""
+"""The public behavior of the Python package that needs no cluster."""
