@@ -11,7 +11,7 @@ use http_body::Frame;
 use http_body_util::StreamBody;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
-use kopf_engine::{NoJudge, OnForbidden, StreamHealth, StreamItem, WatchStream, WatchingSettings};
+use kopf_engine::{NoSelectorCallbacks, OnForbidden, StreamHealth, StreamItem, WatchStream, WatchingSettings};
 use kopf_object::{Body, ObjectIdentity};
 use kopf_reaction::Resource;
 use kube::client::Body as RequestBody;
@@ -97,7 +97,7 @@ fn open(
         namespace: Some("bench".into()),
         health: Arc::new(StreamHealth::default()),
         on_forbidden: OnForbidden::Warn,
-        judge: Arc::new(NoJudge),
+        selector_callbacks: Arc::new(NoSelectorCallbacks),
     };
     tokio::spawn(stream.run(sender));
     items

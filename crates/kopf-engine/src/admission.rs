@@ -17,7 +17,7 @@ use futures::future::BoxFuture;
 use kopf_object::{Body, json_patch, merge};
 use kopf_reaction::{
     AdmissionReview, Batch, BatchStep, CallError, CallOutcome, ConversionReview, Denial, ErrorsMode, FilterAnswers,
-    Handler, Resource, ReviewError,
+    Handler, Note, Resource, ReviewError,
 };
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
@@ -26,14 +26,12 @@ pub use certificates::self_signed;
 pub use peer::describe_certificate;
 pub use server::{ClientCertificates, ServerError, ServerOptions};
 
-use crate::calls::Gates;
-use crate::front::{Admission, Front, FrontSlot, Review, Reviewer, WebhookCall, WebhookContext, WebhookReply};
-use crate::metrics::Metrics;
-use crate::worker::level_of;
-use crate::{Clock, FrontError, Insight, Log, Record};
+use crate::Insight;
+use crate::calls::Caller;
+use crate::front::{Admission, FrontSlot, Review, Reviewer, WebhookCall, WebhookContext, WebhookReply};
+use crate::support::FrontError;
 
 const TARGET: &str = "kopf._core.engines.admission";
-const OBJECTS: &str = "kopf.objects";
 
 /// Reviews at the same time; others wait, as long as the cluster waits for them.
 const REVIEWS_AT_ONCE: usize = 64;
@@ -46,14 +44,10 @@ pub(crate) type Memos = Box<dyn Fn(&str) -> Option<Arc<FrontSlot>> + Send + Sync
 
 /// The reviews of one operator.
 pub(crate) struct Reviews {
-    front: Arc<dyn Front>,
-    clock: Clock,
-    log: Log,
-    metrics: Metrics,
+    caller: Caller,
     handlers: Vec<Arc<Handler>>,
     insights: watch::Receiver<Arc<Insight>>,
     memos: Memos,
-    gates: Gates,
     slots: Semaphore,
     /// Where the cluster finds the webhooks; None until a server tells.
     client_config: watch::Sender<Option<Value>>,
@@ -86,7 +80,7 @@ impl Reviewer for Reviews {
                 self.admit(&review).await
             };
             let late = || ReviewError::Unavailable(format!("No answer in {} seconds.", limit.as_secs_f64()));
-            self.clock.timeout(limit, reviewing).await.map_err(|_| late())?
+            self.caller.clock.timeout(limit, reviewing).await.map_err(|_| late())?
         })
     }
 
@@ -102,17 +96,13 @@ impl Reviewer for Reviews {
 
 impl Reviews {
     pub fn new(
-        front: Arc<dyn Front>,
-        clock: Clock,
-        log: Log,
-        metrics: Metrics,
+        caller: Caller,
         handlers: Vec<Arc<Handler>>,
         insights: watch::Receiver<Arc<Insight>>,
         memos: Memos,
     ) -> Self {
-        let gates = Gates::new(&handlers);
         let (slots, client_config) = (Semaphore::new(REVIEWS_AT_ONCE), watch::Sender::new(None));
-        Self { front, clock, log, metrics, handlers, insights, memos, gates, slots, client_config }
+        Self { caller, handlers, insights, memos, slots, client_config }
     }
 
     pub fn client_configs(&self) -> watch::Receiver<Option<Value>> {
@@ -121,7 +111,7 @@ impl Reviews {
 
     /// For the servers of the front.
     pub fn admission(self: Arc<Self>) -> Admission {
-        let (clock, log) = (self.clock.clone(), self.log.clone());
+        let (clock, log) = (self.caller.clock.clone(), self.caller.log.clone());
         Admission { reviewer: self, clock, log }
     }
 
@@ -179,10 +169,11 @@ impl Reviews {
                 Ok(handlers) => return Ok(handlers),
                 Err(questions) => questions,
             };
-            let told = self.front.filter_webhook(Arc::clone(context), questions.clone()).await.map_err(|failure| {
-                self.log.error(TARGET, format!("The filters of webhooks have failed: {}", failure.message));
-                ReviewError::Unavailable(failure.message)
-            })?;
+            let told =
+                self.caller.front.filter_webhook(Arc::clone(context), questions.clone()).await.map_err(|failure| {
+                    self.caller.log.error(TARGET, format!("The filters of webhooks have failed: {}", failure.message));
+                    ReviewError::Unavailable(failure.message)
+                })?;
             for (index, question) in questions.iter().enumerate() {
                 answers.insert(question, told.get(index).copied().unwrap_or_default());
             }
@@ -191,22 +182,15 @@ impl Reviews {
 
     /// Calls the handlers one after another, each of them once.
     async fn call_all(&self, handlers: Vec<Arc<Handler>>, context: &Arc<WebhookContext>) -> Called {
-        let clock = &self.clock;
+        let clock = &self.caller.clock;
         let mut batch = Batch::transient(handlers, ErrorsMode::Permanent, true, 0.0, clock.now());
         let mut called = Called::default();
         let mut last_error: Option<FrontError> = None;
         loop {
             let step = batch.step(clock.now(), &mut || clock.jitter(1.0));
-            for note in batch.take_notes() {
-                self.log.record(Record {
-                    level: level_of(note.severity),
-                    target: OBJECTS,
-                    message: note.text,
-                    reference: Some(Arc::new(context.body.reference())),
-                    local: true,
-                    error: last_error.clone().filter(|_| note.traceback),
-                });
-            }
+            let reference = Arc::new(context.body.reference());
+            let notes = batch.take_notes().into_iter().map(Note::local);
+            self.caller.log.notes_about(&reference, notes, last_error.as_ref());
             let BatchStep::Call(request) = step else { return called };
             let reply = self.call(request.handler, context, request.started).await;
             last_error = reply.call.error;
@@ -227,14 +211,10 @@ impl Reviews {
         context: &Arc<WebhookContext>,
         started: jiff::Timestamp,
     ) -> WebhookReply {
-        let gate = self.gates.of(&handler);
-        let _passing = match &gate {
-            Some(gate) => gate.acquire().await.ok(),
-            None => None,
-        };
-        let count = self.metrics.begin(&handler, 0, &self.clock);
-        let reply = self.front.call_webhook(WebhookCall { handler, context: Arc::clone(context), started }).await;
-        count.finish(&reply.call, &self.clock);
+        let started_call = self.caller.start(&handler, 0, None).await;
+        let call = WebhookCall { handler, context: Arc::clone(context), started };
+        let reply = self.caller.front.call_webhook(call).await;
+        started_call.finish(&reply.call);
         reply
     }
 
@@ -250,9 +230,11 @@ impl Reviews {
             merge(&mut body, patch);
         }
         if transformations {
-            let transformed = self.front.transform_webhook(Arc::clone(context), Body::from_value(body)).await;
+            let transformed = self.caller.front.transform_webhook(Arc::clone(context), Body::from_value(body)).await;
             body = transformed.map_err(|failure| {
-                self.log.error(TARGET, format!("The transformations of the patch have failed: {}", failure.message));
+                self.caller
+                    .log
+                    .error(TARGET, format!("The transformations of the patch have failed: {}", failure.message));
                 failure.message
             })?;
         }

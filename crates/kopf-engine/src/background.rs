@@ -1,48 +1,40 @@
 //! Daemons and timers: started and stopped by the cycles of their objects, called by the schedule.
 //!
-//! What waits is an entry in the [`Schedule`] and a small machine in the [`Companion`] of its object: no task,
-//! nothing on the side of the front. Only what is being called has a task. When a run ends, its object gets a turn,
-//! in which the cycle decides anew: whether to start it again, whether to release the object.
+//! A task that waits is an entry in the [`Schedule`] and a small machine in the [`ObjectTasks`] of its object: no tokio
+//! task, nothing on the side of the front. Only a call has a tokio task. When a background task ends, its object is
+//! requeued: the cycle decides whether to start the task again, and whether to release the object.
 
-mod bodies;
-mod object_tasks;
-mod call;
+mod ticking;
 mod schedule;
+mod object_tasks;
+mod bodies;
+mod call;
+mod requeue;
+mod handle;
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use kopf_object::Body;
-use kopf_reaction::{
-    BackgroundPlan, BackgroundView, Cause, Handler, HandlerSet, HandlerType, Moment, StopReasons, TaskSettings,
-};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use kopf_reaction::{BackgroundPlan, BackgroundView, Cause, Handler, Moment, Severity, StopReasons, TaskSettings};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
+use self::object_tasks::{AllObjectTasks, FollowUp, ObjectTasks, TaskContext, TasksOfResource, declared_delay};
+use self::schedule::{DueTask, Schedule};
+use self::ticking::{LONG_CALLS_AT_ONCE, TIMERS_AT_ONCE};
+use crate::Settings;
+use crate::calls::Caller;
 use crate::front::CycleContext;
-use crate::queue::{Queue, WeakQueue};
-use crate::support::Lane;
-use crate::worker::{OBJECTS, Reactor};
-use crate::{Clock, Level, Log, Settings};
-use object_tasks::{Calling, Companion, Companions, Effects, KindInBackground, Means, declared_delay};
-use schedule::{Entry, Schedule};
+use crate::patching::Patcher;
+use crate::support::idle::IdleDetector;
+use crate::support::log::OBJECTS;
+use crate::support::{Fifo, ResourceKey};
 
-const TARGET: &str = "kopf.engine.background";
-
-/// Calls of timers that are begun at the same time; others that are due wait for them. In a burst, most calls
-/// are short, and more of them at once would only take more memory.
-const TIMERS_AT_ONCE: usize = 256;
-
-/// After this time, a call is a long one, and makes room for the next one; unless so many others have ended
-/// meanwhile: then it is not the functions that take long, but there are many of them.
-const LONG_CALL: Duration = Duration::from_millis(250);
-const ENDED_MEANWHILE: u64 = TIMERS_AT_ONCE as u64 / 4;
-
-/// Long calls at the same time.
-const LONG_CALLS_AT_ONCE: usize = 4096;
+pub(crate) use handle::TasksHandle;
+pub(crate) use requeue::Requeue;
 
 /// The daemons and timers of one operator. Clones share them.
 #[derive(Clone)]
@@ -51,70 +43,80 @@ pub(crate) struct Background {
 }
 
 struct Inner {
-    clock: Clock,
-    log: Log,
+    caller: Arc<Caller>,
+    patcher: Arc<Patcher>,
+    requeue: Box<dyn Requeue>,
+    idle: IdleDetector,
+    /// Our finalizer, by the settings.
+    finalizer: Arc<str>,
+    /// The pauses between the attempts to patch an object, in seconds.
+    error_delays: Vec<f64>,
     /// The beginning of the time of the schedule.
     origin: Instant,
     settings: TaskSettings,
-    /// What carries calls out, and whom to tell; set once when everything is there. Both hold this.
-    surroundings: OnceLock<(Weak<Reactor>, WeakQueue)>,
     schedule: Mutex<Schedule>,
     /// The first entry of the schedule has changed.
     rescheduled: Notify,
-    companions: Mutex<Companions>,
-    kinds: Mutex<HashMap<u64, Weak<KindInBackground>>>,
+    all_tasks: Mutex<AllObjectTasks>,
+    resources: Mutex<HashMap<ResourceKey, Weak<TasksOfResource>>>,
     /// One per timer that is called, unless the call takes long.
-    seats: Arc<Semaphore>,
+    timer_permits: Arc<Semaphore>,
     /// One per timer whose call takes long.
     long_calls: Arc<Semaphore>,
-    /// There are too many long calls, and it was told.
-    crowded: AtomicBool,
-    /// Timers that are due, but have no seat.
-    backlog: Mutex<Lane<Entry>>,
+    /// There are too many long calls, and the log has said so.
+    is_saturated: AtomicBool,
+    /// Timers that are due, but have no permit.
+    backlog: Mutex<Fifo<DueTask>>,
     /// How many calls were made.
     calls: AtomicU64,
-    /// How many calls on seats have ended.
-    seated_calls_ended: AtomicU64,
+    /// How many calls with timer permits have ended.
+    timer_calls_ended: AtomicU64,
     paused: AtomicBool,
     /// The operator stops: nothing is started any more.
     closing: AtomicBool,
-    /// A run has ended, or was given up.
+    /// A task has ended, or was given up.
     ended: Notify,
     /// Whether the calls must be dropped at once, wherever they are.
     killed: watch::Sender<bool>,
 }
 
-/// The daemons and timers of one object, as its memory holds them. When it is dropped, they are stopped.
-pub(crate) struct BackgroundOfObject {
-    background: Background,
-    companion: Arc<Companion>,
+/// What the background works with.
+pub(crate) struct BackgroundDeps {
+    pub caller: Arc<Caller>,
+    pub patcher: Arc<Patcher>,
+    pub requeue: Box<dyn Requeue>,
+    pub idle: IdleDetector,
 }
 
 impl Background {
-    pub fn new(settings: &Settings, clock: Clock, log: Log) -> Self {
-        let settings = TaskSettings {
+    pub fn new(settings: &Settings, deps: BackgroundDeps) -> Self {
+        let BackgroundDeps { caller, patcher, requeue, idle } = deps;
+        let task_settings = TaskSettings {
             default_backoff: settings.execution.default_backoff,
             cancellation_polling: settings.background.cancellation_polling.clone(),
             instant_exit: settings.background.instant_exit(),
-            verbose: log.enabled(Level::Debug, OBJECTS),
+            verbose: caller.log.enabled(Severity::Debug, OBJECTS),
         };
         let (killed, _) = watch::channel(false);
         let inner = Inner {
-            origin: clock.instant(),
-            clock,
-            log,
-            settings,
-            surroundings: OnceLock::new(),
+            origin: caller.clock.instant(),
+            caller,
+            patcher,
+            requeue,
+            idle,
+            finalizer: settings.persistence.finalizer.as_str().into(),
+            error_delays: settings.queueing.error_delays.clone(),
+            settings: task_settings,
             schedule: Mutex::default(),
             rescheduled: Notify::new(),
-            companions: Mutex::default(),
-            kinds: Mutex::default(),
-            seats: Arc::new(Semaphore::new(TIMERS_AT_ONCE)),
+            all_tasks: Mutex::default(),
+            resources: Mutex::default(),
+            timer_permits: Arc::new(Semaphore::new(TIMERS_AT_ONCE)),
             long_calls: Arc::new(Semaphore::new(LONG_CALLS_AT_ONCE)),
-            crowded: AtomicBool::new(false),
+            is_saturated: AtomicBool::new(false),
             backlog: Mutex::default(),
             calls: AtomicU64::new(0),
-            seated_calls_ended: AtomicU64::new(0),
+            timer_calls_ended: AtomicU64::new(0),
             paused: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             ended: Notify::new(),
@@ -123,174 +125,16 @@ impl Background {
         Self { inner: Arc::new(inner) }
     }
 
-    /// What carries the calls out, and who decides when they are over.
-    pub fn attach(&self, reactor: &Arc<Reactor>, queue: &Queue) {
-        // Attached once per operator; a second time changes nothing.
-        let _ = self.inner.surroundings.set((Arc::downgrade(reactor), queue.downgrade()));
-    }
-
-    /// Keeps the time, for as long as the operator runs.
-    pub async fn run(self) {
-        let inner = &self.inner;
-        loop {
-            let next = lock(&inner.schedule).next();
-            tokio::select! {
-                biased;
-                () = inner.rescheduled.notified() => continue,
-                () = self.sleep_until(next) => {}
-            }
-            self.fire_due();
-            self.clean_up();
-        }
-    }
-
-    async fn sleep_until(&self, tick: Option<Duration>) {
-        match tick {
-            Some(tick) => self.inner.clock.sleep_until(self.inner.origin + tick).await,
-            None => std::future::pending().await,
-        }
-    }
-
-    fn fire_due(&self) {
-        let now = self.now().tick;
-        loop {
-            let Some(entry) = lock(&self.inner.schedule).pop_due(now) else { break };
-            let Some(companion) = entry.companion.upgrade() else { continue };
-            match companion.is_for_timer(entry.run) {
-                None => lock(&self.inner.schedule).dropped_void(),
-                Some(false) => self.fire(&companion, entry.run, None),
-                Some(true) => match self.free_seat() {
-                    Some(seat) => self.fire(&companion, entry.run, Some(seat)),
-                    None => self.put_off(entry),
-                },
-            }
-        }
-    }
-
-    fn free_seat(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.inner.seats).try_acquire_owned().ok()
-    }
-
-    fn put_off(&self, entry: Entry) {
-        lock(&self.inner.backlog).push_back(entry);
-        // The last seat may have become free just before that.
-        self.pass_on(self.free_seat());
-    }
-
-    /// A seat is free: whoever waits for it, gets it.
-    fn pass_on(&self, seat: Option<OwnedSemaphorePermit>) {
-        let Some(mut seat) = seat else { return };
-        loop {
-            let Some(entry) = lock(&self.inner.backlog).pop_front() else {
-                self.inner.crowded.store(false, Ordering::Relaxed);
-                drop(seat);
-                // Whoever has come in between has seen no free seat.
-                if lock(&self.inner.backlog).is_empty() {
-                    return;
-                }
-                match self.free_seat() {
-                    Some(free) => seat = free,
-                    None => return,
-                }
-                continue;
-            };
-            let Some(companion) = entry.companion.upgrade() else { continue };
-            match self.fire_with(&companion, entry.run, Some(seat)) {
-                Some(unused) => seat = unused,
-                None => return,
-            }
-        }
-    }
-
-    fn fire(&self, companion: &Arc<Companion>, run: u32, seat: Option<OwnedSemaphorePermit>) {
-        // A seat that was not used is free again as soon as it is dropped.
-        drop(self.fire_with(companion, run, seat));
-    }
-
-    /// Gives the seat back if nothing is called.
-    fn fire_with(
-        &self,
-        companion: &Arc<Companion>,
-        run: u32,
-        seat: Option<OwnedSemaphorePermit>,
-    ) -> Option<OwnedSemaphorePermit> {
-        let mut effects = self.with_means(|means| companion.fire(run, means));
-        let Some(calling) = effects.call.take() else {
-            self.carry_out_effects(companion, effects);
-            return seat;
-        };
-        self.carry_out_effects(companion, effects);
-        self.spawn(companion, calling, seat);
-        None
-    }
-
-    fn spawn(&self, companion: &Arc<Companion>, calling: Calling, seat: Option<OwnedSemaphorePermit>) {
-        let Some((reactor, _)) = self.inner.surroundings.get() else { return };
-        let Some(reactor) = reactor.upgrade() else { return };
-        let (background, companion) = (self.clone(), Arc::clone(companion));
-        let mut killed = self.inner.killed.subscribe();
-        tokio::spawn(async move {
-            tokio::select! {
-                biased;
-                _ = killed.wait_for(|killed| *killed) => {}
-                () = background.seated(seat, background.round(&reactor, &companion, calling)) => {}
-            }
-            reactor.rest.worked();
-        });
-    }
-
-    /// Makes the call on a seat, if it has one; a long call gives it away.
-    async fn seated(&self, seat: Option<OwnedSemaphorePermit>, round: impl Future<Output = ()>) {
-        let Some(seat) = seat else { return round.await };
-        tokio::pin!(round);
-        let ended = || self.inner.seated_calls_ended.load(Ordering::Relaxed);
-        loop {
-            let ended_before = ended();
-            tokio::select! {
-                biased;
-                () = &mut round => break,
-                () = self.inner.clock.sleep(LONG_CALL) => {}
-            }
-            if ended().wrapping_sub(ended_before) >= ENDED_MEANWHILE {
-                continue;
-            }
-            if let Ok(_place) = Arc::clone(&self.inner.long_calls).try_acquire_owned() {
-                self.pass_on(Some(seat));
-                return round.await;
-            }
-            self.tell_of_the_crowd();
-        }
-        self.inner.seated_calls_ended.fetch_add(1, Ordering::Relaxed);
-        self.pass_on(Some(seat));
-    }
-
-    fn tell_of_the_crowd(&self) {
-        if !lock(&self.inner.backlog).is_empty() && !self.inner.crowded.swap(true, Ordering::Relaxed) {
-            let count = TIMERS_AT_ONCE + LONG_CALLS_AT_ONCE;
-            let text = format!("{count} timers are running already; others that are due wait for them.");
-            self.inner.log.emit(Level::Warning, TARGET, text);
-        }
-    }
-
-    /// Drops void entries, if there are too many of them.
-    fn clean_up(&self) {
-        let Some(mut entries) = lock(&self.inner.schedule).take_littered() else { return };
-        entries.retain(|entry| {
-            entry.companion.upgrade().is_some_and(|companion| companion.is_for_timer(entry.run).is_some())
-        });
-        lock(&self.inner.schedule).refill(entries);
-    }
-
-    /// Does what a change in a companion asks for. Nothing is locked meanwhile.
-    fn carry_out_effects(&self, companion: &Arc<Companion>, effects: Effects) {
-        let Effects { schedule: planned, voided, call, nudge, ended, notes } = effects;
+    /// Does what follows from a change in the tasks of an object. Nothing is locked meanwhile.
+    fn follow_up(&self, tasks: &Arc<ObjectTasks>, follow_up: FollowUp) {
+        let FollowUp { schedule: planned, stale, call, requeue, ended, notes } = follow_up;
         debug_assert!(call.is_none(), "calls are made by the schedule");
-        if !planned.is_empty() || voided > 0 {
+        if !planned.is_empty() || stale > 0 {
             let mut schedule = lock(&self.inner.schedule);
-            (0..voided).for_each(|_| schedule.void());
+            (0..stale).for_each(|_| schedule.mark_stale());
             let mut is_first = false;
             for (at, run) in planned {
-                is_first |= schedule.add(Entry { at: at.into(), companion: Arc::downgrade(companion), run });
+                is_first |= schedule.add(DueTask { at: at.into(), tasks: Arc::downgrade(tasks), run });
             }
             drop(schedule);
             if is_first {
@@ -298,21 +142,16 @@ impl Background {
             }
         }
         if !notes.is_empty()
-            && let Some(reactor) = self.inner.surroundings.get().and_then(|(reactor, _)| reactor.upgrade())
-            && let Ok(body) = Body::parse(companion.raw())
+            && let Ok(body) = Body::parse(tasks.raw())
         {
-            reactor.write_notes(&Arc::new(body.reference()), notes, None);
+            self.inner.caller.log.notes_about(&Arc::new(body.reference()), notes, None);
         }
         if ended {
             self.inner.ended.notify_waiters();
         }
-        if nudge && let Some(queue) = self.queue() {
-            queue.nudge(companion.kind.key, &companion.uid);
+        if requeue {
+            self.inner.requeue.requeue(&tasks.key());
         }
-    }
-
-    fn queue(&self) -> Option<Queue> {
-        self.inner.surroundings.get().and_then(|(_, queue)| queue.upgrade())
     }
 
     fn next_call(&self) -> u64 {
@@ -320,74 +159,73 @@ impl Background {
     }
 
     fn now(&self) -> Moment {
-        let tick = self.inner.clock.instant().saturating_duration_since(self.inner.origin);
-        Moment { wall: self.inner.clock.now(), tick }
+        let tick = self.inner.caller.clock.instant().saturating_duration_since(self.inner.origin);
+        Moment { wall: self.inner.caller.clock.now(), tick }
     }
 
-    fn with_means<T>(&self, work: impl FnOnce(Means<'_>) -> T) -> T {
-        let random = || self.inner.clock.jitter(1.0);
-        work(Means { now: self.now(), settings: &self.inner.settings, random: &random })
+    fn with_context<T>(&self, work: impl FnOnce(TaskContext<'_>) -> T) -> T {
+        let random = || self.inner.caller.clock.jitter(1.0);
+        work(TaskContext { now: self.now(), settings: &self.inner.settings, random: &random })
     }
 
     /// What is there of the daemons and timers of an object.
-    pub fn view(&self, of_object: Option<&BackgroundOfObject>) -> BackgroundView {
+    pub fn view(&self, of_object: Option<&TasksHandle>) -> BackgroundView {
         let paused = self.is_paused().then(|| self.why_paused());
         match of_object {
-            Some(of_object) => of_object.companion.view(paused),
+            Some(of_object) => of_object.tasks.view(paused),
             None => BackgroundView { paused, ..BackgroundView::default() },
         }
     }
 
-    /// Starts and stops what a cycle has decided on; gives how many runs hold the object now.
-    pub async fn carry_out(
+    /// Starts and stops the tasks that a cycle has decided on; returns how many of them hold the object now.
+    pub async fn apply_plan(
         &self,
-        reactor: &Reactor,
-        key: u64,
+        resource: ResourceKey,
         context: &Arc<CycleContext>,
-        of_object: &mut Option<BackgroundOfObject>,
+        of_object: &mut Option<TasksHandle>,
         plan: BackgroundPlan,
     ) -> usize {
         if (plan.track || !plan.start.is_empty()) && of_object.is_none() {
             let essence = context.cause.get().map_or(0, |cause| fingerprint(cause));
-            *of_object = Some(self.accompany(key, context, essence));
+            *of_object = Some(self.tasks_of(resource, context, essence));
         }
-        let Some(BackgroundOfObject { companion, .. }) = of_object.as_ref() else { return 0 };
+        let Some(TasksHandle { tasks, .. }) = of_object.as_ref() else { return 0 };
         let mut deleted = false;
         for (id, reason) in plan.stop {
             deleted |= reason == StopReasons::RESOURCE_DELETED;
-            let effects = self.with_means(|means| companion.stop(Some(&id), reason, means));
+            let follow_up = self.with_context(|context| tasks.stop(Some(&id), reason, context));
             // The cycle itself gets to know what has ended.
-            self.carry_out_effects(companion, Effects { nudge: false, ..effects });
+            self.follow_up(tasks, FollowUp { requeue: false, ..follow_up });
         }
         for handler in plan.start {
             let delay = match declared_delay(&handler) {
                 Some(delay) => delay,
-                None => self.ask_delay(reactor, context, &handler).await,
+                None => self.ask_delay(context, &handler).await,
             };
             if self.is_paused() {
                 break;
             }
-            let effects = self.with_means(|means| companion.start(&handler, delay, means));
-            self.carry_out_effects(companion, effects);
+            let follow_up = self.with_context(|context| tasks.start(&handler, delay, context));
+            self.follow_up(tasks, follow_up);
         }
         if self.is_paused() {
             // The pause has come in between, and may have missed what was just started.
-            let effects = self.with_means(|means| companion.stop(None, self.why_paused(), means));
-            self.carry_out_effects(companion, Effects { nudge: false, ..effects });
+            let follow_up = self.with_context(|context| tasks.stop(None, self.why_paused(), context));
+            self.follow_up(tasks, FollowUp { requeue: false, ..follow_up });
         }
-        if deleted { self.wait_an_instant(companion).await } else { companion.holding() }
+        if deleted { self.wait_an_instant(tasks).await } else { tasks.holding() }
     }
 
     /// Most daemons exit in an instant: then the object can be released by the same cycle.
-    async fn wait_an_instant(&self, companion: &Arc<Companion>) -> usize {
-        companion.attend(true);
+    async fn wait_an_instant(&self, tasks: &Arc<ObjectTasks>) -> usize {
+        tasks.attend(true);
         let ending = async {
             loop {
                 let ended = self.inner.ended.notified();
                 tokio::pin!(ended);
                 // Before looking, so that nothing that ends meanwhile is missed.
                 ended.as_mut().enable();
-                if companion.holding() == 0 {
+                if tasks.holding() == 0 {
                     return;
                 }
                 ended.await;
@@ -396,46 +234,46 @@ impl Background {
         tokio::select! {
             biased;
             () = ending => {}
-            () = self.inner.clock.sleep(self.inner.settings.instant_exit) => {}
+            () = self.inner.caller.clock.sleep(self.inner.settings.instant_exit) => {}
         }
-        companion.attend(false)
+        tasks.attend(false)
     }
 
-    async fn ask_delay(&self, reactor: &Reactor, context: &Arc<CycleContext>, handler: &Arc<Handler>) -> f64 {
-        match reactor.front.initial_delay(Arc::clone(context), Arc::clone(handler)).await {
+    async fn ask_delay(&self, context: &Arc<CycleContext>, handler: &Arc<Handler>) -> f64 {
+        match self.inner.caller.front.initial_delay(Arc::clone(context), Arc::clone(handler)).await {
             Ok(delay) => delay,
             Err(failure) => {
                 let delay = self.inner.settings.default_backoff;
                 let reference = Arc::new(context.body.reference());
                 let title = handler.title();
                 let message = &failure.message;
-                let text = format!("The initial delay of {title} cannot be told, it is {delay} seconds: {message}");
-                reactor.fail(&reference, text, failure.error);
+                let text = format!(
+                    "The function for the initial delay of {title} has failed; the delay is {delay} seconds: {message}"
+                );
+                self.inner.caller.log.error_about(&reference, text, failure.error);
                 delay
             }
         }
     }
 
-    fn accompany(&self, key: u64, context: &Arc<CycleContext>, essence: u64) -> BackgroundOfObject {
-        let kind = self.kind(key, context);
-        let (uid, memory) = (Arc::clone(&context.uid), Arc::clone(&context.memory));
-        let now = self.now();
-        let make = |place| Companion::new(kind, uid, memory, place, &context.body, essence, now);
-        let companion = lock(&self.inner.companions).add(make);
-        BackgroundOfObject { background: self.clone(), companion }
+    fn tasks_of(&self, resource: ResourceKey, context: &Arc<CycleContext>, essence: u64) -> TasksHandle {
+        let (resource, now) = (self.resource(resource, context), self.now());
+        let make = |place| ObjectTasks::new(context, resource, place, essence, now);
+        let tasks = lock(&self.inner.all_tasks).add(make);
+        TasksHandle::new(self.clone(), tasks)
     }
 
-    fn kind(&self, key: u64, context: &CycleContext) -> Arc<KindInBackground> {
-        let mut kinds = lock(&self.inner.kinds);
-        let known = kinds.get(&key).and_then(Weak::upgrade);
-        if let Some(kind) = known.filter(|kind| Arc::ptr_eq(&kind.resource, &context.resource)) {
-            return kind;
+    fn resource(&self, key: ResourceKey, context: &CycleContext) -> Arc<TasksOfResource> {
+        let mut resources = lock(&self.inner.resources);
+        let known = resources.get(&key).and_then(Weak::upgrade);
+        if let Some(known) = known.filter(|known| Arc::ptr_eq(&known.resource, &context.resource)) {
+            return known;
         }
         let resource = Arc::clone(&context.resource);
-        let kind = Arc::new(KindInBackground { key, resource, dictionaries: Default::default() });
-        kinds.retain(|_, kind| kind.strong_count() > 0);
-        kinds.insert(key, Arc::downgrade(&kind));
-        kind
+        let fresh = Arc::new(TasksOfResource { key, resource, dictionaries: Default::default() });
+        resources.retain(|_, known| known.strong_count() > 0);
+        resources.insert(key, Arc::downgrade(&fresh));
+        fresh
     }
 
     fn is_paused(&self) -> bool {
@@ -462,13 +300,13 @@ impl Background {
         if self.inner.paused.swap(paused, Ordering::AcqRel) == paused {
             return;
         }
-        let companions = lock(&self.inner.companions).all();
-        for companion in companions {
+        let all_tasks = lock(&self.inner.all_tasks).all();
+        for tasks in all_tasks {
             if paused {
-                let effects = self.with_means(|means| companion.stop(None, StopReasons::OPERATOR_PAUSING, means));
-                self.carry_out_effects(&companion, effects);
-            } else if let Some(queue) = self.queue() {
-                queue.nudge(companion.kind.key, &companion.uid);
+                let follow_up = self.with_context(|context| tasks.stop(None, StopReasons::OPERATOR_PAUSING, context));
+                self.follow_up(&tasks, follow_up);
+            } else {
+                self.inner.requeue.requeue(&tasks.key());
             }
         }
     }
@@ -476,17 +314,17 @@ impl Background {
     /// Stops everything, and waits until it has ended or was given up.
     pub async fn exit(&self) {
         self.inner.closing.store(true, Ordering::Release);
-        let companions = lock(&self.inner.companions).all();
-        for companion in &companions {
-            let effects = self.with_means(|means| companion.stop(None, StopReasons::OPERATOR_EXITING, means));
-            self.carry_out_effects(companion, effects);
+        let all_tasks = lock(&self.inner.all_tasks).all();
+        for tasks in &all_tasks {
+            let follow_up = self.with_context(|context| tasks.stop(None, StopReasons::OPERATOR_EXITING, context));
+            self.follow_up(tasks, follow_up);
         }
         loop {
             let ended = self.inner.ended.notified();
             tokio::pin!(ended);
             // Before looking, so that nothing that ends meanwhile is missed.
             ended.as_mut().enable();
-            if companions.iter().all(|companion| companion.holding() == 0) {
+            if all_tasks.iter().all(|tasks| tasks.holding() == 0) {
                 break;
             }
             ended.await;
@@ -497,40 +335,6 @@ impl Background {
     pub fn kill(&self) {
         self.inner.closing.store(true, Ordering::Release);
         self.inner.killed.send_replace(true);
-    }
-}
-
-impl BackgroundOfObject {
-    /// The newest body is at least this one.
-    pub fn see(&self, body: &Body) {
-        self.companion.see(body);
-    }
-
-    /// Notices whether something has changed that matters to timers which wait for idling.
-    pub fn notice(&self, handlers: &HandlerSet, cause: &Cause) {
-        let waits_for_idling =
-            |handler: &Arc<Handler>| handler.handler_type == HandlerType::Timer && handler.background.idle.is_some();
-        if handlers.background_handlers.iter().any(waits_for_idling) {
-            let essence = fingerprint(cause);
-            let effects = self.background.with_means(|means| self.companion.notice(essence, means));
-            self.background.carry_out_effects(&self.companion, effects);
-        }
-    }
-
-    /// The newest body, to decide anew.
-    pub fn newest(&self) -> Option<Body> {
-        Body::parse(self.companion.raw()).ok()
-    }
-}
-
-impl Drop for BackgroundOfObject {
-    fn drop(&mut self) {
-        lock(&self.background.inner.companions).remove(self.companion.place);
-        let exiting = self.background.inner.closing.load(Ordering::Acquire);
-        let reason = if exiting { StopReasons::OPERATOR_EXITING } else { StopReasons::RESOURCE_DELETED };
-        let forget = |means: Means<'_>| self.companion.forget(reason, means);
-        let effects = self.background.with_means(forget);
-        self.background.carry_out_effects(&self.companion, effects);
     }
 }
 

@@ -1,8 +1,12 @@
-//! Calls of the users' functions, through the port to the front.
+//! Calls of the users' functions. Every call of every part of the engine goes through [`Caller`].
 
-pub(crate) mod activity;
+mod caller;
 mod concurrency;
+mod permit;
+mod activity;
 
 pub use activity::ActivityError;
-pub(crate) use activity::{run_activity, target_of};
-pub(crate) use concurrency::Gates;
+pub(crate) use activity::{logger_of, run_activity};
+pub(crate) use caller::Caller;
+pub(crate) use concurrency::ConcurrencyLimits;
+pub(crate) use permit::{LONG_CALL, WorkerLimits, WorkerPermit, WorkerPool};

@@ -28,7 +28,7 @@ use crate::support::pacing::Pacing;
 pub use answer::{ApiError, Refusal};
 use answer::{Safety, Verdict, verdict};
 pub use counters::{RequestCounters, RequestOutcome, Verb};
-use prefetch::{HeadStarts, USABLE_FOR};
+use prefetch::{PrefetchedPages, USABLE_FOR};
 use refused::Refused;
 use slots::Slots;
 
@@ -77,7 +77,7 @@ struct Inner {
     enforce_retry_after: bool,
     slots: Slots,
     list_slots: Slots,
-    head_starts: HeadStarts,
+    prefetched: PrefetchedPages,
     counters: RequestCounters,
     refused: Refused,
 }
@@ -108,7 +108,7 @@ impl Api {
                 enforce_retry_after: settings.enforce_retry_after,
                 slots: Slots::new(REQUESTS_IN_FLIGHT),
                 list_slots: Slots::new(LISTS_IN_FLIGHT),
-                head_starts: HeadStarts::default(),
+                prefetched: PrefetchedPages::default(),
                 counters: RequestCounters::default(),
                 refused: Refused::default(),
             }),
@@ -138,35 +138,35 @@ impl Api {
     }
 
     /// One page of a list. The caller says how often it is tried, since it repeats lists itself.
-    pub async fn list_page(&self, path: &str, tries: ListTries) -> Result<Bytes, ApiError> {
-        if let Some(head_start) = self.inner.head_starts.take(path)
-            && let Some(page) = head_start.finish(self.inner.clock.instant()).await
+    pub async fn list_page(&self, path: &str, tries: ListAttempts) -> Result<Bytes, ApiError> {
+        if let Some(prefetched) = self.inner.prefetched.take(path)
+            && let Some(page) = prefetched.finish(self.inner.clock.instant()).await
         {
             return Ok(page);
         }
         let backoffs: &[f64] = match tries {
-            ListTries::Once => &[],
-            ListTries::WithBackoffs => &self.inner.error_backoffs,
+            ListAttempts::Once => &[],
+            ListAttempts::WithBackoffs => &self.inner.error_backoffs,
         };
         self.request(&Call::read(Verb::List, path, JSON), backoffs).await
     }
 
     /// Asks for a page of a list which is probably needed soon: [`list_page`](Self::list_page) finds it then.
-    pub(crate) fn foresee_page(&self, path: String) {
+    pub(crate) fn prefetch_page(&self, path: String) {
         let (api, url) = (self.clone(), path.clone());
         let asking = async move { api.request(&Call::read(Verb::List, &url, JSON), &[]).await.ok() };
-        self.inner.head_starts.keep(&path, self.inner.clock.instant(), asking);
+        self.inner.prefetched.keep(&path, self.inner.clock.instant(), asking);
         let inner = Arc::downgrade(&self.inner);
         let clock = self.inner.clock.clone();
         tokio::spawn(async move {
             clock.sleep(USABLE_FOR).await;
-            inner.upgrade().and_then(|inner| inner.head_starts.take(&path))
+            inner.upgrade().and_then(|inner| inner.prefetched.take(&path))
         });
     }
 
     /// Drops the pages that were asked for in advance: the operator pauses, and others change the objects meanwhile.
     pub(crate) fn forget_pages(&self) {
-        self.inner.head_starts.clear();
+        self.inner.prefetched.clear();
     }
 
     /// Changes an object; the answer is its newest body.
@@ -399,7 +399,7 @@ enum Lost {
 
 /// How often one page of a list is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListTries {
+pub enum ListAttempts {
     /// An error is the caller's business at once.
     Once,
     /// As any other request, by the backoffs of the settings.

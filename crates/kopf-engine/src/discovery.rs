@@ -15,15 +15,15 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kopf_reaction::{Resource, passively_matched, resolve_selectors};
+use kopf_reaction::{EventType, Resource, passively_matched, resolve_selectors};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::client::{Api, ApiError};
-use crate::front::Judge;
+use crate::front::SelectorCallbacks;
 use crate::settings::{Settings, WatchingSettings};
-use crate::stream::{EventKind, OnForbidden, StreamHealth, StreamItem, WatchStream};
+use crate::stream::{OnForbidden, StreamHealth, StreamItem, WatchStream};
 use crate::support::clock::Clock;
 use crate::support::log::Log;
 use definitions::{DefinitionTracker, Scanned, agrees};
@@ -57,7 +57,7 @@ pub struct Discovery {
     log: Log,
     watching: Arc<WatchingSettings>,
     wanted: Wanted,
-    judge: Arc<dyn Judge>,
+    selector_callbacks: Arc<dyn SelectorCallbacks>,
     schemas: SchemaBook,
     publisher: watch::Sender<Arc<Insight>>,
     /// Whether CRDs and namespaces are observed at all.
@@ -115,7 +115,7 @@ impl Discovery {
         clock: Clock,
         log: Log,
         wanted: Wanted,
-        judge: Arc<dyn Judge>,
+        selector_callbacks: Arc<dyn SelectorCallbacks>,
     ) -> (Self, watch::Receiver<Arc<Insight>>) {
         let (publisher, receiver) = watch::channel(Arc::new(Insight::default()));
         let discovery = Self {
@@ -125,7 +125,7 @@ impl Discovery {
             // The user's server-side filters for resources hold for ours as well.
             watching: Arc::new(settings.watching.clone()),
             wanted,
-            judge,
+            selector_callbacks,
             schemas: SchemaBook::default(),
             publisher,
             observing: !settings.scanning.disabled,
@@ -225,8 +225,8 @@ impl Discovery {
             resource: Arc::new(resource),
             namespace: None,
             health,
-            on_forbidden: OnForbidden::Tell,
-            judge: Arc::clone(&self.judge),
+            on_forbidden: OnForbidden::Notify,
+            selector_callbacks: Arc::clone(&self.selector_callbacks),
         };
         streams.spawn(stream.run(sender));
         receiver
@@ -260,9 +260,9 @@ impl Discovery {
                         self.log.warn(TARGET, NO_DEFINITIONS.to_owned());
                     }
                 }
-                StreamItem::Event { kind, raw } => match decode_definition(&raw) {
-                    Ok(definition) if kind == EventKind::Deleted => self.forget_definition(&definition.name),
-                    Ok(definition) => self.learn_definition(kind, definition),
+                StreamItem::Event { event, raw } => match decode_definition(&raw) {
+                    Ok(definition) if event == EventType::Deleted => self.forget_definition(&definition.name),
+                    Ok(definition) => self.learn_definition(event, definition),
                     Err(error) => self.log.warn(TARGET, format!("Ignoring a CRD that cannot be read: {error}")),
                 },
             }
@@ -270,8 +270,8 @@ impl Discovery {
         }
     }
 
-    fn learn_definition(&mut self, kind: EventKind, definition: Definition) {
-        if kind == EventKind::Listed {
+    fn learn_definition(&mut self, event: EventType, definition: Definition) {
+        if event == EventType::Listed {
             self.view.definitions.list(&definition.name);
         }
         if !self.wanted_groups().is_none_or(|groups| groups.contains(&definition.group)) {
@@ -280,7 +280,7 @@ impl Discovery {
         self.schemas.learn(&definition);
         // What is listed at the start was scanned as well; only a difference is worth a scan.
         let dying = definition.stage == DefinitionStage::Terminating;
-        if kind != EventKind::Listed || dying || !agrees(&definition, &self.view.scanned) {
+        if event != EventType::Listed || dying || !agrees(&definition, &self.view.scanned) {
             self.schedule(&definition.group);
         }
         self.view.definitions.learn(definition);
@@ -308,10 +308,10 @@ impl Discovery {
                     self.view.namespaces_sight.see();
                 }
                 StreamItem::Forbidden { listing } => self.assume_namespaces(listing),
-                StreamItem::Event { kind, raw } => match serde_json::from_slice::<NamespaceObject>(&raw) {
+                StreamItem::Event { event, raw } => match serde_json::from_slice::<NamespaceObject>(&raw) {
                     Ok(object) => {
                         let matching = self.is_wanted_namespace(object.name()).await;
-                        self.view.namespaces.handle(kind, &object, matching);
+                        self.view.namespaces.handle(event, &object, matching);
                     }
                     Err(error) => self.log.warn(TARGET, format!("Ignoring a namespace that cannot be read: {error}")),
                 },
@@ -346,7 +346,7 @@ impl Discovery {
         for (index, pattern) in self.wanted.namespaces.iter().enumerate() {
             let matching = match pattern {
                 NamespacePattern::Globs(globs) => matches_globs(name, globs),
-                NamespacePattern::Callback => self.judge.namespace(index, name.to_owned()).await,
+                NamespacePattern::Callback => self.selector_callbacks.namespace(index, name.to_owned()).await,
             };
             if matching {
                 return true;
@@ -430,7 +430,7 @@ impl Discovery {
                 continue;
             }
             for resource in known.iter().filter(|resource| selector.check(resource)) {
-                if self.judge.resource(index, Arc::clone(resource)).await {
+                if self.selector_callbacks.resource(index, Arc::clone(resource)).await {
                     answers.insert((index, Arc::clone(resource)));
                 }
             }

@@ -22,7 +22,7 @@ pub use calls::{
 };
 pub use children::{Children, ChildrenReply, ChildrenRequest};
 pub use live_body::LiveBody;
-pub use selectors::{Judge, NoJudge};
+pub use selectors::{NoSelectorCallbacks, SelectorCallbacks};
 pub(crate) use webhooks::Reviewer;
 pub use webhooks::{Admission, Review, WebhookCall, WebhookContext, WebhookReply};
 
@@ -142,7 +142,7 @@ pub trait Front: Sink {
     fn disconnected(&self) {}
 
     /// Comes back as soon as the front finds the time: it shows that the front is alive.
-    fn pulse(&self) -> BoxFuture<'static, ()> {
+    fn ping(&self) -> BoxFuture<'static, ()> {
         Box::pin(async {})
     }
 
@@ -150,7 +150,7 @@ pub trait Front: Sink {
     fn ready(&self);
 
     /// The operator has had much to do, and has nothing to do now: a time to give memory back.
-    fn at_rest(&self) {}
+    fn on_idle(&self) {}
 }
 
 /// What the engine offers to the front, as soon as it is connected.

@@ -43,9 +43,10 @@ pub use discovery::schema::{Placement, SchemaBook, placement};
 pub use discovery::{Discovery, Insight, NamespacePattern, Wanted};
 pub use front::{
     ActivityCall, Admission, BackgroundCall, CallReply, Children, ChildrenReply, ChildrenRequest, Configuration,
-    CycleContext, Front, FrontFailure, FrontSlot, HandlerCall, Judge, LiveBody, NoJudge, Review, Services,
-    StorageContent, StorageQuestion, WebhookCall, WebhookContext, WebhookReply,
+    CycleContext, Front, FrontFailure, FrontSlot, HandlerCall, LiveBody, NoSelectorCallbacks, Review,
+    SelectorCallbacks, Services, StorageContent, StorageQuestion, WebhookCall, WebhookContext, WebhookReply,
 };
+pub use kopf_reaction::{EventType, Severity};
 pub use operator::{OperatorError, OperatorOptions, run, run_by};
 pub use peering::PeeringCommand;
 pub use posting::{EventDraft, Poster, PosterWorkers};
@@ -54,5 +55,5 @@ pub use settings::{
     PersistenceSettings, PostingSettings, QueueingSettings, ScanningSettings, SelectorSetting, Settings,
     WatchingSettings,
 };
-pub use stream::{EventKind, OnForbidden, StreamHealth, StreamItem, StreamState, WatchStream};
-pub use support::{Clock, FrontError, Level, Log, Pacing, Pauses, Record, Sink, Stop, TimeShift, seconds};
+pub use stream::{OnForbidden, SinkClosed, StreamHealth, StreamItem, StreamSink, StreamState, WatchStream};
+pub use support::{Clock, FrontError, Log, Pacing, Pauses, Record, Sink, Stop, TimeShift, seconds};

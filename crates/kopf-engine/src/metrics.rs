@@ -73,7 +73,7 @@ pub(crate) struct QueueFigures {
     /// Objects with something to be done now.
     pub waiting: usize,
     /// Objects that wait for the indexes, or for the end of a pause.
-    pub gated: usize,
+    pub blocked: usize,
     /// Objects that are being handled.
     pub running: usize,
     /// Objects that are known.
@@ -92,7 +92,7 @@ struct ObservedStream {
 }
 
 /// A stream that should run, as it was seen last.
-pub(crate) struct StreamSight {
+pub(crate) struct ObservedStreamHealth {
     pub resource: String,
     pub namespace: String,
     pub health: Arc<StreamHealth>,
@@ -132,10 +132,10 @@ impl Metrics {
         streams.push(ObservedStream { resource, namespace, health: Arc::downgrade(health) });
     }
 
-    pub fn streams(&self) -> Vec<StreamSight> {
+    pub fn streams(&self) -> Vec<ObservedStreamHealth> {
         let streams = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let alive = streams.iter().filter_map(|stream| {
-            Some(StreamSight {
+            Some(ObservedStreamHealth {
                 resource: stream.resource.to_string(),
                 namespace: stream.namespace.as_deref().unwrap_or_default().to_owned(),
                 health: stream.health.upgrade()?,

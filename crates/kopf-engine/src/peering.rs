@@ -1,9 +1,9 @@
 //! Other operators of the same cluster: we tell them that we are alive, and pause while a more important one is.
 //!
-//! The operator runs one [`Peering`]. It has one place per peering object: one in each served namespace, or one for the
+//! The operator runs one [`Peering`]. It has one object per peering object: one in each served namespace, or one for the
 //! whole cluster; and twice that where both API groups are there. Who pauses is decided in `kopf-reaction`.
 
-mod place;
+mod peering_object;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,10 +14,10 @@ use kopf_reaction::{OwnPeer, Resource};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::support::crashes::Crashes;
-use crate::support::pauses::Pauses;
-use crate::{Api, Clock, Insight, Judge, Log, Settings};
-use place::Place;
+use crate::front::SelectorCallbacks;
+use crate::support::Env;
+use crate::{Api, Insight, Pauses, Settings};
+use peering_object::PeeringObject;
 
 const TARGET: &str = "kopf.engine.peering";
 
@@ -45,47 +45,45 @@ pub(crate) struct Peering {
 }
 
 struct Inner {
-    parts: Arc<Parts>,
-    places: Mutex<HashMap<PlaceKey, Running>>,
+    shared: Arc<Shared>,
+    objects: Mutex<HashMap<PeeringObjectKey, RunningObject>>,
 }
 
-type PlaceKey = (Arc<Resource>, Option<Arc<str>>);
+type PeeringObjectKey = (Arc<Resource>, Option<Arc<str>>);
 
-/// A place and its task; dropped, it ends.
-struct Running {
-    place: Arc<Place>,
+/// A object and its task; dropped, it ends.
+struct RunningObject {
+    object: Arc<PeeringObject>,
     _task: JoinSet<()>,
 }
 
-/// What all places share.
-struct Parts {
-    api: Api,
-    settings: Arc<Settings>,
-    clock: Clock,
-    log: Log,
+/// What a peering works with; all peering objects share it.
+pub(crate) struct PeeringDeps {
+    pub env: Env,
+    pub api: Api,
+    pub settings: Arc<Settings>,
+    pub identity: String,
+    pub pauses: Pauses,
+    pub selector_callbacks: Arc<dyn SelectorCallbacks>,
+}
+
+/// What all peering objects share.
+struct Shared {
+    deps: PeeringDeps,
     own_peer: OwnPeer,
-    pauses: Pauses,
-    judge: Arc<dyn Judge>,
-    crashes: Crashes,
 }
 
 impl Peering {
-    pub fn new(
-        api: Api,
-        settings: Arc<Settings>,
-        clock: Clock,
-        crashes: Crashes,
-        identity: String,
-        pauses: Pauses,
-        judge: Arc<dyn Judge>,
-    ) -> Self {
-        let log = crashes.log();
-        let priority = settings.peering.priority;
-        let sharded = !settings.watching.shard_selectors.is_empty();
-        let own_peer = OwnPeer { identity, priority, sharded };
+    pub fn new(deps: PeeringDeps) -> Self {
+        let PeeringDeps { settings, pauses, .. } = &deps;
+        let own_peer = OwnPeer {
+            identity: deps.identity.clone(),
+            priority: settings.peering.priority,
+            sharded: !settings.watching.shard_selectors.is_empty(),
+        };
         pauses.set(UNKNOWN, !settings.peering.standalone);
-        let parts = Arc::new(Parts { api, settings, clock, log, own_peer, pauses, judge, crashes });
-        Self { inner: Arc::new(Inner { parts, places: Mutex::default() }) }
+        let shared = Arc::new(Shared { deps, own_peer });
+        Self { inner: Arc::new(Inner { shared, objects: Mutex::default() }) }
     }
 
     /// The groups that discovery has to look into, besides those of the handlers.
@@ -95,7 +93,7 @@ impl Peering {
 
     /// Takes part for ever, as the peering objects come and go.
     pub async fn follow(self, mut insights: watch::Receiver<Arc<Insight>>) {
-        if self.inner.parts.settings.peering.standalone {
+        if self.inner.shared.deps.settings.peering.standalone {
             return;
         }
         loop {
@@ -110,53 +108,56 @@ impl Peering {
     }
 
     fn adjust(&self, insight: &Insight) {
-        let Parts { api, settings, log, pauses, .. } = &*self.inner.parts;
-        let keys = place_keys(insight, settings);
+        let PeeringDeps { env, api, settings, pauses, .. } = &self.inner.shared.deps;
+        let keys = object_keys(insight, settings);
         let missing = settings.peering.mandatory && keys.is_empty();
         if missing && !pauses.is_blocked_by(MISSING) {
             api.forget_pages();
-            log.warn(
+            env.log.warn(
                 TARGET,
                 "Pausing operations: the peering is mandatory, but there is no resource for it.".to_owned(),
             );
         }
         pauses.set(MISSING, missing);
-        let mut places = self.places();
-        places.retain(|key, running| {
+        let mut objects = self.objects();
+        objects.retain(|key, running| {
             let served = keys.contains(key);
             if !served {
-                pauses.set(&running.place.reason(), false);
+                pauses.set(&running.object.reason(), false);
             }
             served
         });
         for key in keys {
-            places.entry(key).or_insert_with_key(|(resource, namespace)| {
-                let place =
-                    Arc::new(Place::new(Arc::clone(&self.inner.parts), Arc::clone(resource), namespace.clone()));
-                // Before its task runs, and before the reason of all places is withdrawn below: nothing may start
-                // in between, since the peers of this place are not known yet.
-                pauses.set(&place.reason(), true);
+            objects.entry(key).or_insert_with_key(|(resource, namespace)| {
+                let object = Arc::new(PeeringObject::new(
+                    Arc::clone(&self.inner.shared),
+                    Arc::clone(resource),
+                    namespace.clone(),
+                ));
+                // Before its task runs, and before the reason of all objects is withdrawn below: nothing may start
+                // in between, since the peers of this object are not known yet.
+                pauses.set(&object.reason(), true);
                 let mut task = JoinSet::new();
                 // Without its task, the others would take us for dead and work beside us, or we would pause for ever.
-                let title = format!("The peering by {}", place.reason());
-                task.spawn(self.inner.parts.crashes.clone().guard(title, Arc::clone(&place).run()));
-                Running { place, _task: task }
+                let title = format!("The peering by {}", object.reason());
+                task.spawn(self.inner.shared.deps.env.crashes.clone().guard(title, Arc::clone(&object).run()));
+                RunningObject { object, _task: task }
             });
         }
-        // Each place has its own reason now, until it knows its peers.
+        // Each object has its own reason now, until it knows its peers.
         pauses.set(UNKNOWN, false);
     }
 
     /// Tells the others that we are gone. Whatever fails, they will find it out by themselves.
     pub async fn leave(&self) {
-        let running: Vec<Running> = self.places().drain().map(|(_, running)| running).collect();
-        let places: Vec<Arc<Place>> = running.iter().map(|running| Arc::clone(&running.place)).collect();
+        let running: Vec<RunningObject> = self.objects().drain().map(|(_, running)| running).collect();
+        let objects: Vec<Arc<PeeringObject>> = running.iter().map(|running| Arc::clone(&running.object)).collect();
         // So that nothing is told after the farewell.
         for mut running in running {
             running._task.shutdown().await;
         }
-        let Parts { clock, log, .. } = &*self.inner.parts;
-        let leaving = join_all(places.iter().map(|place| place.tell(Some(0))));
+        let Env { clock, log, .. } = &self.inner.shared.deps.env;
+        let leaving = join_all(objects.iter().map(|object| object.announce(Some(0))));
         match clock.timeout(LEAVING_PATIENCE, leaving).await {
             Ok(answers) => {
                 for error in answers.into_iter().filter_map(Result::err) {
@@ -167,8 +168,8 @@ impl Peering {
         }
     }
 
-    fn places(&self) -> MutexGuard<'_, HashMap<PlaceKey, Running>> {
-        self.inner.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn objects(&self) -> MutexGuard<'_, HashMap<PeeringObjectKey, RunningObject>> {
+        self.inner.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -182,23 +183,23 @@ pub(crate) async fn command(
         Ok(insight) => Arc::clone(&insight),
         Err(_) => return Err("the cluster could not be looked at".to_owned()),
     };
-    let parts = &peering.inner.parts;
-    let keys = place_keys(&insight, &parts.settings);
+    let shared = &peering.inner.shared;
+    let keys = object_keys(&insight, &shared.deps.settings);
     if keys.is_empty() {
-        return Err(format!("cannot find the peering resource {}", plural(&parts.settings)));
+        return Err(format!("cannot find the peering resource {}", plural(&shared.deps.settings)));
     }
-    let place = |(resource, namespace): PlaceKey| Place::new(Arc::clone(parts), resource, namespace);
-    let places: Vec<Place> = keys.into_iter().map(place).collect();
-    let told = join_all(places.iter().map(|place| place.tell(Some(command.lifetime)))).await;
+    let object = |(resource, namespace): PeeringObjectKey| PeeringObject::new(Arc::clone(shared), resource, namespace);
+    let objects: Vec<PeeringObject> = keys.into_iter().map(object).collect();
+    let told = join_all(objects.iter().map(|object| object.announce(Some(command.lifetime)))).await;
     let results = told.into_iter().collect::<Result<Vec<bool>, _>>().map_err(|error| error.to_string())?;
     match results.iter().any(|found| *found) {
         true => Ok(()),
-        false => Err(format!("there is no peering object named {:?}", parts.settings.peering.name)),
+        false => Err(format!("there is no peering object named {:?}", shared.deps.settings.peering.name)),
     }
 }
 
 /// Where the peering objects are, by the mode of the operator.
-fn place_keys(insight: &Insight, settings: &Settings) -> Vec<PlaceKey> {
+fn object_keys(insight: &Insight, settings: &Settings) -> Vec<PeeringObjectKey> {
     let is_peering = |resource: &&Arc<Resource>| {
         GROUPS.contains(&resource.group.as_str()) && resource.version == "v1" && resource.plural == plural(settings)
     };

@@ -14,12 +14,10 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::calls::run_activity;
-use crate::front::Front;
-use crate::metrics::{Metrics, render};
+use crate::calls::{Caller, run_activity};
+use crate::metrics::render;
 use crate::support::crashes::Crashes;
 use crate::support::pauses::Pauses;
-use crate::{Clock, Log};
 use health::{DEADLINE, is_over};
 pub(crate) use health::{Health, Phase};
 use server::{Answer, serve};
@@ -33,29 +31,19 @@ const MAX_AGE_SECONDS: f64 = 10.0;
 /// The delay after errors in probe handlers that do not say otherwise.
 const BACKOFF_SECONDS: f64 = 60.0;
 
-/// All that is needed to answer.
+/// What answers the kubelet and Prometheus.
 pub(crate) struct Probes {
-    pub front: Arc<dyn Front>,
-    pub clock: Clock,
-    pub log: Log,
-    pub handlers: Vec<Arc<Handler>>,
-    pub health: Arc<Health>,
-    pub metrics: Metrics,
-    pub pauses: Pauses,
+    caller: Arc<Caller>,
+    handlers: Vec<Arc<Handler>>,
+    health: Arc<Health>,
+    pauses: Pauses,
+    /// The latest results of the probe handlers.
     results: Mutex<Option<(Instant, Value)>>,
 }
 
 impl Probes {
-    pub fn new(
-        front: Arc<dyn Front>,
-        clock: Clock,
-        log: Log,
-        handlers: Vec<Arc<Handler>>,
-        health: Arc<Health>,
-        metrics: Metrics,
-        pauses: Pauses,
-    ) -> Self {
-        Self { front, clock, log, handlers, health, metrics, pauses, results: Mutex::new(None) }
+    pub fn new(caller: Arc<Caller>, handlers: Vec<Arc<Handler>>, health: Arc<Health>, pauses: Pauses) -> Self {
+        Self { caller, handlers, health, pauses, results: Mutex::new(None) }
     }
 
     /// Listens and answers, until the tasks are dropped.
@@ -65,7 +53,7 @@ impl Probes {
         crashes: &Crashes,
         tasks: &mut JoinSet<()>,
     ) -> Result<(), EndpointError> {
-        let (path, log, clock) = (endpoint.path.clone(), self.log.clone(), self.clock.clone());
+        let (path, log, clock) = (endpoint.path.clone(), self.caller.log.clone(), self.caller.clock.clone());
         let probes = Arc::new(self);
         let answering = Arc::clone(&probes);
         let answer = move |asked: String| {
@@ -73,7 +61,9 @@ impl Probes {
             async move {
                 match asked.as_str() {
                     asked if asked == path => probes.liveness().await,
-                    "/metrics" => Answer::text(render(&probes.metrics, &probes.clock, probes.pauses.is_paused())),
+                    "/metrics" => {
+                        Answer::text(render(&probes.caller.metrics, &probes.caller.clock, probes.pauses.is_paused()))
+                    }
                     "/readyz" => probes.readiness(),
                     _ => Answer::json(404, &json!({"error": "there is no such page"})),
                 }
@@ -81,24 +71,25 @@ impl Probes {
         };
         let address = serve(endpoint, clock, answer, crashes, tasks).await?;
         log.debug(TARGET, format!("Serving health status at http://{address}{}", endpoint.path));
-        let monitoring = async move { probes.health.monitor(&probes.front, &probes.clock).await };
+        let monitoring = async move { probes.health.monitor(&probes.caller.front, &probes.caller.clock).await };
         tasks.spawn(crashes.clone().guard("The monitoring of the front".to_owned(), monitoring));
         Ok(())
     }
 
     /// Whether the operator is to be restarted, and what its probe handlers tell.
     async fn liveness(self: Arc<Self>) -> Answer {
-        let mut problems = self.health.problems(self.clock.instant());
-        problems
-            .extend(self.metrics.dead_streams().into_iter().map(|stream| format!("the stream of {stream} is dead")));
+        let mut problems = self.health.problems(self.caller.clock.instant());
+        problems.extend(
+            self.caller.metrics.dead_streams().into_iter().map(|stream| format!("the stream of {stream} is dead")),
+        );
         if problems.is_empty() {
             let probing = tokio::spawn(Arc::clone(&self).probe());
-            match self.clock.timeout(DEADLINE, probing).await {
+            match self.caller.clock.timeout(DEADLINE, probing).await {
                 Ok(Ok(Ok(results))) => return Answer::json(200, &results),
                 Ok(Ok(Err(error))) => return Answer::json(500, &json!({"error": error})),
                 Ok(Err(crash)) => problems.push(format!("the probe handlers have crashed: {crash}")),
                 Err(_) => {
-                    problems = self.health.problems(self.clock.instant());
+                    problems = self.health.problems(self.caller.clock.instant());
                     if problems.is_empty() {
                         problems.push("the probe handlers take too long".to_owned());
                     }
@@ -112,7 +103,7 @@ impl Probes {
     async fn probe(self: Arc<Self>) -> Result<Value, String> {
         let mut results = self.results.lock().await;
         if let Some((when, known)) = &*results
-            && !is_over(self.clock.instant(), *when, crate::seconds(MAX_AGE_SECONDS))
+            && !is_over(self.caller.clock.instant(), *when, crate::seconds(MAX_AGE_SECONDS))
         {
             return Ok(known.clone());
         }
@@ -120,24 +111,23 @@ impl Probes {
         if self.health.phase() == Phase::Starting {
             return Ok(json!({}));
         }
-        let Self { front, clock, log, handlers, .. } = &*self;
-        let told = run_activity(front, clock, log, &self.metrics, Activity::Probe, handlers, BACKOFF_SECONDS).await;
+        let told = run_activity(&self.caller, Activity::Probe, &self.handlers, BACKOFF_SECONDS).await;
         let told = told.map_err(|error| error.to_string())?;
         let told: Map<String, Value> = told.into_iter().map(|(id, result)| (id.to_string(), result)).collect();
-        *results = Some((clock.instant(), Value::Object(told.clone())));
+        *results = Some((self.caller.clock.instant(), Value::Object(told.clone())));
         Ok(Value::Object(told))
     }
 
     /// Whether the operator does its work now.
     fn readiness(&self) -> Answer {
-        let now = self.clock.instant();
+        let now = self.caller.clock.instant();
         let mut reasons = self.health.problems(now);
         reasons.extend(self.health.outages(now));
         reasons.extend(self.health.reasons_to_wait());
-        if self.metrics.is_closed() && !self.pauses.is_paused() {
+        if self.caller.metrics.is_closed() && !self.pauses.is_paused() {
             reasons.push("the indexes are not complete yet".to_owned());
         }
-        let failing = self.metrics.streams().into_iter().filter(|stream| stream.health.failures() > 0);
+        let failing = self.caller.metrics.streams().into_iter().filter(|stream| stream.health.failures() > 0);
         reasons.extend(failing.map(|stream| {
             let error = stream.health.last_error().unwrap_or_default();
             format!("the stream of {} does not work: {error}", stream.resource)

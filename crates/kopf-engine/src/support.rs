@@ -13,11 +13,18 @@ pub(crate) mod idle;
 // Limits and containers.
 pub(crate) mod connection_limit;
 mod fifo;
+// How the operator refers to objects.
+mod object_key;
+mod version;
+mod env;
 
 pub use clock::{Clock, TimeShift, seconds};
-pub use log::{FrontError, Level, Log, Record, Sink};
+pub use log::{FrontError, Log, Record, Sink};
 pub use pacing::Pacing;
 pub use pauses::Pauses;
 pub use stop::Stop;
 
-pub(crate) use fifo::Lane;
+pub(crate) use env::Env;
+pub(crate) use fifo::Fifo;
+pub(crate) use object_key::{ObjectKey, ResourceKey};
+pub(crate) use version::{Version, version_number};

@@ -1,9 +1,17 @@
-//! The cycles of one object: what `kopf-reaction` decides is done here.
+//! 4. and 5. The worker of one object: what `kopf-reaction` decides is called and patched.
+//!
+//! The queue calls [`Reactor::pass`] with an object and a body. A pass is one or more cycles: the answer to the patch of a
+//! cycle is the body of the next one, so that the next handler starts from it at once.
 
-mod react;
+mod pass;
+mod reactor;
+mod cycle;
+mod driver;
 mod indexes;
+mod own_updates;
+mod gone;
 mod memory;
 
-pub(crate) use indexes::IndexingMemory;
-pub(crate) use memory::{ObjectMemory, Unapplied, Version, version_number};
-pub(crate) use react::{After, OBJECTS, Reactor, ServedKind, Turn, level_of};
+pub(crate) use memory::ObjectMemory;
+pub(crate) use pass::{AfterPass, ObjectInWork, Pass, ServedResource};
+pub(crate) use reactor::{Reactor, ReactorDeps};

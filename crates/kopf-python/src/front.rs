@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use futures::future::BoxFuture;
 use kopf_engine::{
     ActivityCall, Admission, BackgroundCall, CallReply, Configuration, CycleContext, Front, FrontFailure, HandlerCall,
-    Level, Record, Services, Sink, StorageContent, StorageQuestion, WebhookCall, WebhookContext, WebhookReply,
+    Record, Services, Severity, Sink, StorageContent, StorageQuestion, WebhookCall, WebhookContext, WebhookReply,
 };
 use kopf_object::Body;
 use kopf_reaction::{CallError, FilterQuestion, Handler, HandlerState, Resource, StorageOperation};
@@ -53,16 +53,16 @@ impl PythonFront {
 }
 
 impl Sink for PythonFront {
-    fn enabled(&self, level: Level, target: &'static str) -> bool {
+    fn enabled(&self, severity: Severity, target: &'static str) -> bool {
         let levels = self.levels.read().unwrap_or_else(PoisonError::into_inner);
         let mut name = target;
         loop {
             if let Some(limit) = levels.get(name) {
-                return level as i32 >= *limit;
+                return python_level(severity) >= *limit;
             }
             match name.rfind('.') {
                 Some(dot) => name = &name[..dot],
-                None => return level >= Level::Info,
+                None => return severity >= Severity::Info,
             }
         }
     }
@@ -189,7 +189,7 @@ impl Front for PythonFront {
         self.webhooks.close();
     }
 
-    fn pulse(&self) -> BoxFuture<'static, ()> {
+    fn ping(&self) -> BoxFuture<'static, ()> {
         self.ask(Work::Pulse, || ())
     }
 
@@ -197,7 +197,7 @@ impl Front for PythonFront {
         self.mailbox.put(Work::Ready);
     }
 
-    fn at_rest(&self) {
+    fn on_idle(&self) {
         crate::memory::give_back();
     }
 }
@@ -205,4 +205,14 @@ impl Front for PythonFront {
 /// The call was not answered: it was cancelled by the front, or the event loop is gone.
 fn abandoned() -> CallReply {
     CallReply { result: Err(CallError::Abandoned), error: None, patch: None, transformations: false }
+}
+
+/// The level of Python's `logging`.
+pub(crate) const fn python_level(severity: Severity) -> i32 {
+    match severity {
+        Severity::Debug => 10,
+        Severity::Info => 20,
+        Severity::Warning => 30,
+        Severity::Error => 40,
+    }
 }

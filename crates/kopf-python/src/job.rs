@@ -191,7 +191,7 @@ impl Job {
 
     #[getter]
     fn level(&self) -> i32 {
-        if let Work::Log(record) = &self.work { record.level as i32 } else { 0 }
+        if let Work::Log(record) = &self.work { crate::front::python_level(record.severity) } else { 0 }
     }
 
     #[getter]

@@ -11,7 +11,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kopf_engine::{
     ActivityCall as EngineActivityCall, Admission, CallReply, Configuration, CycleContext, Front, FrontError,
-    FrontFailure, HandlerCall, Level, Record, ServerOptions, Services, Sink, Stop, WebhookCall, WebhookContext,
+    FrontFailure, HandlerCall, Record, ServerOptions, Services, Severity, Sink, Stop, WebhookCall, WebhookContext,
     WebhookReply,
 };
 use kopf_object::Body;
@@ -43,7 +43,7 @@ pub(crate) struct RustFront {
 }
 
 impl Sink for RustFront {
-    fn enabled(&self, level: Level, target: &'static str) -> bool {
+    fn enabled(&self, level: Severity, target: &'static str) -> bool {
         logging::enabled(level, target)
     }
 
@@ -51,7 +51,7 @@ impl Sink for RustFront {
         let error = record.error.as_ref().and_then(|error| error.downcast_ref::<Error>());
         let traceback = error.and_then(Error::captured_backtrace);
         let traceback = traceback.map(|backtrace| backtrace as &dyn std::fmt::Display);
-        logging::emit(record.level, record.target, &record.message, record.reference.as_deref(), traceback);
+        logging::emit(record.severity, record.target, &record.message, record.reference.as_deref(), traceback);
     }
 }
 

@@ -9,7 +9,7 @@ mod format;
 use std::fmt::Display;
 use std::io::Write;
 
-use kopf_engine::Level;
+use kopf_engine::Severity;
 use kopf_object::ObjectReference;
 use tracing::subscriber::SetGlobalDefaultError;
 use tracing_subscriber::layer::SubscriberExt;
@@ -86,22 +86,22 @@ macro_rules! at_callsite {
     };
     (@ $action:ident, $level:expr, $target:literal $(, $($argument:tt)*)?) => {
         match $level {
-            Level::Debug => tracing::$action!(target: $target, tracing::Level::DEBUG $(, $($argument)*)?),
-            Level::Info => tracing::$action!(target: $target, tracing::Level::INFO $(, $($argument)*)?),
-            Level::Warning => tracing::$action!(target: $target, tracing::Level::WARN $(, $($argument)*)?),
-            Level::Error => tracing::$action!(target: $target, tracing::Level::ERROR $(, $($argument)*)?),
+            Severity::Debug => tracing::$action!(target: $target, tracing::Level::DEBUG $(, $($argument)*)?),
+            Severity::Info => tracing::$action!(target: $target, tracing::Level::INFO $(, $($argument)*)?),
+            Severity::Warning => tracing::$action!(target: $target, tracing::Level::WARN $(, $($argument)*)?),
+            Severity::Error => tracing::$action!(target: $target, tracing::Level::ERROR $(, $($argument)*)?),
         }
     };
 }
 
 /// Whether any subscriber wants such a record.
-pub(crate) fn enabled(level: Level, logger: &'static str) -> bool {
+pub(crate) fn enabled(level: Severity, logger: &'static str) -> bool {
     at_callsite!(enabled, level, logger)
 }
 
 /// Emits one record.
 pub(crate) fn emit(
-    level: Level,
+    level: Severity,
     logger: &'static str,
     message: &dyn Display,
     object: Option<&ObjectReference>,

@@ -281,7 +281,7 @@ def configure(settings, **_):
     examples.create('soon', spec={'delay': 0.1})
     process.wait_log('/soon]', 'Called.')
     examples.create('wrong', spec={'delay': 'x'})
-    process.wait_log('/wrong]', "The initial delay of Timer 'timer_fn' cannot be told")
+    process.wait_log('/wrong]', "The function for the initial delay of Timer 'timer_fn' has failed")
     process.wait_log('/wrong]', 'Called.')
     assert process.count('/late]', 'Called.') == 0
     assert process.stop() == 0

@@ -71,7 +71,7 @@ async fn step(
     api_version: &str,
 ) -> Result<Value, ConversionFailure> {
     let failed = |message: String| ConversionFailure::Handler { handler: handler.title(), message };
-    let reply = reviews.call(Arc::clone(handler), context, reviews.clock.now()).await.call;
+    let reply = reviews.call(Arc::clone(handler), context, reviews.caller.clock.now()).await.call;
     let result = reply.result.map_err(|error| failed(text_of(&error)))?;
     let object = match result {
         Some(object) => object,

@@ -1,4 +1,4 @@
-//! The newest state of an object for its daemons and timers.
+//! The latest state of an object for its daemons and timers.
 //!
 //! While nothing of the object is called, it is kept packed: most objects of a kind look much alike, so that one of
 //! them serves as the dictionary for all others, and a few hundred bytes are left. While something is called,
@@ -9,15 +9,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kopf_object::Body;
 
 use crate::front::LiveBody;
-use crate::worker::{Version, version_number};
+use crate::support::{Version, version_number};
 
-/// The newest state of an object, for as long as it is needed.
-pub(super) struct Newest {
+/// The latest state of an object, for as long as it is needed.
+pub(super) struct LatestBody {
     version: Option<Version>,
-    form: Form,
+    form: BodyForm,
 }
 
-enum Form {
+enum BodyForm {
     /// Nothing is called.
     Packed(Packed),
     /// Something is called, so many times at once.
@@ -31,50 +31,50 @@ struct Packed {
     content: Box<[u8]>,
 }
 
-impl Newest {
+impl LatestBody {
     pub fn new(body: &Body, dictionaries: &Dictionaries) -> Self {
-        let form = Form::Packed(Packed::new(body.raw(), dictionaries));
+        let form = BodyForm::Packed(Packed::new(body.raw(), dictionaries));
         Self { version: version_number(body.resource_version()), form }
     }
 
     /// Remembers the body, unless it is older than what is known.
-    pub fn see(&mut self, body: &Body, dictionaries: &Dictionaries) {
+    pub fn update(&mut self, body: &Body, dictionaries: &Dictionaries) {
         let version = version_number(body.resource_version());
         if matches!((self.version, version), (Some(known), Some(version)) if version <= known) {
             return;
         }
         self.version = version;
         match &mut self.form {
-            Form::Packed(packed) => *packed = Packed::new(body.raw(), dictionaries),
-            Form::Live { body: live, .. } => live.replace(Arc::clone(body.raw())),
+            BodyForm::Packed(packed) => *packed = Packed::new(body.raw(), dictionaries),
+            BodyForm::Live { body: live, .. } => live.replace(Arc::clone(body.raw())),
         }
     }
 
     /// The JSON text as it is now.
     pub fn raw(&self) -> Arc<[u8]> {
         match &self.form {
-            Form::Packed(packed) => packed.unpack().into(),
-            Form::Live { body, .. } => body.newer_than(None).map_or_else(|| Arc::from([]), |(_, raw)| raw),
+            BodyForm::Packed(packed) => packed.unpack().into(),
+            BodyForm::Live { body, .. } => body.newer_than(None).map_or_else(|| Arc::from([]), |(_, raw)| raw),
         }
     }
 
-    /// To be looked at for as long as a call lasts; then comes [`Newest::release`].
+    /// To be looked at for as long as a call lasts; then comes [`LatestBody::release`].
     pub fn borrow(&mut self) -> Arc<LiveBody> {
-        if let Form::Live { body, users } = &mut self.form {
+        if let BodyForm::Live { body, users } = &mut self.form {
             *users += 1;
             return Arc::clone(body);
         }
         let body = Arc::new(LiveBody::new(self.raw()));
-        self.form = Form::Live { body: Arc::clone(&body), users: 1 };
+        self.form = BodyForm::Live { body: Arc::clone(&body), users: 1 };
         body
     }
 
     pub fn release(&mut self, dictionaries: &Dictionaries) {
-        let Form::Live { users, .. } = &mut self.form else { return };
+        let BodyForm::Live { users, .. } = &mut self.form else { return };
         *users -= 1;
         if *users == 0 {
             let packed = Packed::new(&self.raw(), dictionaries);
-            self.form = Form::Packed(packed);
+            self.form = BodyForm::Packed(packed);
         }
     }
 }
@@ -156,9 +156,9 @@ const CANDIDATE_EVERY: u32 = 16;
 const DICTIONARY_AT_MOST: usize = 64 * 1024;
 
 #[cfg(test)]
-impl Newest {
+impl LatestBody {
     fn dictionary(&self) -> Option<*const Vec<u8>> {
-        if let Form::Packed(packed) = &self.form { Some(Arc::as_ptr(&packed.dictionary)) } else { None }
+        if let BodyForm::Packed(packed) = &self.form { Some(Arc::as_ptr(&packed.dictionary)) } else { None }
     }
 }
 
@@ -186,11 +186,11 @@ mod tests {
     #[test]
     fn objects_that_look_alike_take_little_room() {
         let dictionaries = Dictionaries::default();
-        let bodies: Vec<Newest> = (1..200).map(|number| Newest::new(&body(number), &dictionaries)).collect();
-        for (number, newest) in (1..200).zip(&bodies) {
-            assert_eq!(&*newest.raw(), &**body(number).raw());
+        let bodies: Vec<LatestBody> = (1..200).map(|number| LatestBody::new(&body(number), &dictionaries)).collect();
+        for (number, latest) in (1..200).zip(&bodies) {
+            assert_eq!(&*latest.raw(), &**body(number).raw());
         }
-        let Form::Packed(packed) = &bodies[150].form else { panic!("it is packed") };
+        let BodyForm::Packed(packed) = &bodies[150].form else { panic!("it is packed") };
         assert!(packed.content.len() < 200, "{} of {}", packed.content.len(), body(151).raw().len());
     }
 
@@ -205,12 +205,13 @@ mod tests {
             ]});
             Body::from_value(value)
         };
-        let length = |newest: &Newest| match &newest.form {
-            Form::Packed(packed) => packed.content.len(),
-            Form::Live { .. } => panic!("it is packed"),
+        let length = |latest: &LatestBody| match &latest.form {
+            BodyForm::Packed(packed) => packed.content.len(),
+            BodyForm::Live { .. } => panic!("it is packed"),
         };
-        let early: Vec<Newest> = (1..50).map(|number| Newest::new(&body(number), &dictionaries)).collect();
-        let late: Vec<Newest> = (50..100).map(|number| Newest::new(&with_status(number), &dictionaries)).collect();
+        let early: Vec<LatestBody> = (1..50).map(|number| LatestBody::new(&body(number), &dictionaries)).collect();
+        let late: Vec<LatestBody> =
+            (50..100).map(|number| LatestBody::new(&with_status(number), &dictionaries)).collect();
         let (last, first, plain) = (length(&late[49]), length(&late[0]), length(&early[48]));
         assert!(first > plain + 100 && last < plain + 30, "{first}, later {last}; without the status {plain}");
         // Those which were packed before can still be read.
@@ -225,10 +226,10 @@ mod tests {
             let text = format!("{number}-").repeat(50);
             Body::from_value(json!({"metadata": {"name": text}, "data": {text.clone(): text.clone()}}))
         };
-        let mixed: Vec<Newest> = (0..10_000)
-            .map(|number| Newest::new(&if number % 3 == 0 { odd(number % 7) } else { body(number) }, &dictionaries))
+        let mixed: Vec<LatestBody> = (0..10_000)
+            .map(|number| LatestBody::new(&if number % 3 == 0 { odd(number % 7) } else { body(number) }, &dictionaries))
             .collect();
-        let mut used: Vec<*const Vec<u8>> = mixed.iter().filter_map(Newest::dictionary).collect();
+        let mut used: Vec<*const Vec<u8>> = mixed.iter().filter_map(LatestBody::dictionary).collect();
         used.sort_unstable();
         used.dedup();
         assert!(used.len() < 12, "{}", used.len());
@@ -237,18 +238,18 @@ mod tests {
     #[test]
     fn what_is_called_sees_the_newest() {
         let dictionaries = Dictionaries::default();
-        let mut newest = Newest::new(&body(1), &dictionaries);
-        let (live, again) = (newest.borrow(), newest.borrow());
+        let mut latest = LatestBody::new(&body(1), &dictionaries);
+        let (live, again) = (latest.borrow(), latest.borrow());
         let (seen, raw) = live.newer_than(None).unwrap();
         assert_eq!(&*raw, &**body(1).raw());
         assert_eq!(live.newer_than(Some(seen)), None);
-        newest.see(&body(3), &dictionaries);
-        newest.see(&body(2), &dictionaries);
+        latest.update(&body(3), &dictionaries);
+        latest.update(&body(2), &dictionaries);
         assert_eq!(&*again.newer_than(Some(seen)).unwrap().1, &**body(3).raw());
-        newest.release(&dictionaries);
-        newest.release(&dictionaries);
-        assert!(matches!(newest.form, Form::Packed(_)));
-        assert_eq!(&*newest.raw(), &**body(3).raw());
+        latest.release(&dictionaries);
+        latest.release(&dictionaries);
+        assert!(matches!(latest.form, BodyForm::Packed(_)));
+        assert_eq!(&*latest.raw(), &**body(3).raw());
         assert_eq!(live.body().unwrap().name(), Some("object-3"));
     }
 }

@@ -1,126 +1,108 @@
-//! One call of a daemon or a timer: from the newest body to what is stored of it.
+//! One call of a daemon or a timer: from the latest body to what is stored of the outcome.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use futures::FutureExt;
 use kopf_object::{Body, ObjectReference};
-use kopf_reaction::{CallError, CallOutcome};
+use kopf_reaction::{CallError, CallOutcome, Severity};
 
 use super::Background;
-use super::object_tasks::{Calling, Companion};
-use crate::front::{BackgroundCall, CallReply, Children, CycleContext, FrontSlot, HandlerCall};
-use crate::patching::{Applied, ApplyError, Change, Incomplete, apply};
-use crate::worker::Reactor;
-use crate::{FrontError, Level};
+use super::object_tasks::{ObjectTasks, TaskCall};
+use crate::front::{BackgroundCall, CallReply, Children, CycleContext, HandlerCall};
+use crate::patching::{Applied, IncompletePatch, ObjectPatch, PatchError};
+use crate::support::FrontError;
 
 impl Background {
-    pub(super) async fn round(&self, reactor: &Reactor, companion: &Arc<Companion>, calling: Calling) {
-        let Calling { request, stops, live } = calling;
+    pub(super) async fn call(&self, tasks: &Arc<ObjectTasks>, call: TaskCall) {
+        let TaskCall { request, stops, live } = call;
+        let (caller, patcher) = (&self.inner.caller, &self.inner.patcher);
         let handler = Arc::clone(&request.handler);
-        // It was a body when it has come, and is one still.
+        // It was a body when it came, and still is.
         let body = live.body().unwrap_or_else(|_| Body::from_value(serde_json::Value::Null));
         let reference = Arc::new(body.reference());
-        let context = Arc::new(CycleContext {
-            uid: Arc::clone(&companion.uid),
-            resource: Arc::clone(&companion.kind.resource),
+        let context = Arc::new(CycleContext::new(
+            Arc::clone(&tasks.uid),
+            Arc::clone(&tasks.resource.resource),
             body,
-            event: None,
-            finalizer: Arc::clone(&reactor.finalizer),
-            cause: OnceLock::new(),
-            slot: FrontSlot::new(),
-            memory: Arc::clone(&companion.memory),
-        });
-        let permit = match reactor.gates.of(&handler) {
-            // The semaphores are never closed.
-            Some(gate) => gate.acquire_owned().await.ok(),
-            None => None,
-        };
+            None,
+            Arc::clone(&self.inner.finalizer),
+            Arc::clone(&tasks.memory),
+        ));
+        let started = caller.start(&handler, request.retry, None).await;
         let (children, _) = Children::channel();
-        let call = HandlerCall {
-            handler: Arc::clone(&handler),
-            context: Arc::clone(&context),
-            retry: request.retry,
-            started: request.started,
-            runtime_seconds: request.runtime_seconds,
-            timeout_seconds: request.timeout_seconds,
-            change: None,
-            children,
-            background: Some(BackgroundCall { number: self.next_call(), stops, live: Arc::clone(&live) }),
-        };
-        let count = reactor.metrics.begin(&handler, request.retry, &reactor.clock);
-        let calling = AssertUnwindSafe(reactor.front.call(call)).catch_unwind();
+        let background = Some(BackgroundCall { number: self.next_call(), stops, live: Arc::clone(&live) });
+        let call = HandlerCall { background, ..HandlerCall::new(request, &context, children) };
+        let calling = AssertUnwindSafe(caller.front.call(call)).catch_unwind();
         let reply = calling.await.unwrap_or_else(|_| crashed());
-        count.finish(&reply, &reactor.clock);
-        let CallReply { result, error, patch, transformations } = reply;
-        drop(permit);
+        started.finish(&reply);
+        let CallReply { result, error, patch: mut wanted, transformations } = reply;
 
         let mut notes = Vec::new();
         let outcome = CallOutcome { result, subrefs: Default::default() };
-        let result = self.with_means(|means| companion.called(&handler.id, outcome, means, &mut notes));
-        reactor.write_notes(&reference, notes, error);
-        let mut wanted = patch;
+        let result = self.with_context(|context| tasks.called(&handler.id, outcome, context, &mut notes));
+        caller.log.notes_about(&reference, notes, error.as_ref());
         if let Some(result) = result {
-            reactor.deliver(&companion.kind.resource, &reference, &mut wanted, &handler.id, result);
+            patcher.add_result(&tasks.resource.resource, &reference, &mut wanted, &handler.id, result);
         }
-        let change = Change { wanted, transformations, ..Change::default() };
-        if !change.is_empty() {
-            self.store(reactor, companion, &context, &reference, change).await;
+        let patch = ObjectPatch { wanted, transformations, ..ObjectPatch::default() };
+        if !patch.is_empty() {
+            self.store(tasks, &context, &reference, patch).await;
         }
-        let effects = self.with_means(|means| companion.concluded(&handler.id, means));
-        self.carry_out_effects(companion, effects);
+        let changes = self.with_context(|context| tasks.stored(&handler.id, context));
+        self.follow_up(tasks, changes);
     }
 
-    /// Patches the object; if that is not possible now, then later. A timer does not tick meanwhile, but does not die.
+    /// Patches the object; if the API does not accept that now, then later. A timer does not tick meanwhile, but goes on.
     async fn store(
         &self,
-        reactor: &Reactor,
-        companion: &Arc<Companion>,
+        tasks: &Arc<ObjectTasks>,
         context: &Arc<CycleContext>,
         reference: &Arc<ObjectReference>,
-        change: Change,
+        patch: ObjectPatch,
     ) {
-        reactor.describe(reference, &change);
-        let delays = &reactor.settings.queueing.error_delays;
+        let (log, patcher) = (&self.inner.caller.log, &self.inner.patcher);
+        patcher.log_patch(reference, &patch);
+        let delays = &self.inner.error_delays;
         for attempt in 0.. {
-            let body = Body::parse(companion.raw()).unwrap_or_else(|_| context.body.clone());
-            match apply(reactor.means(), context, &body, &change).await {
+            let body = Body::parse(tasks.raw()).unwrap_or_else(|_| context.body.clone());
+            match patcher.apply(context, &body, &patch).await {
                 Ok(applied) => {
-                    reactor.report(reference, &applied);
-                    if let Applied::Patched { newest, .. } = applied
-                        && let Ok(body) = newest.into_body()
+                    patcher.log_outcome(reference, &applied);
+                    if let Applied::Patched { latest, .. } = applied
+                        && let Ok(body) = latest.into_body()
                     {
-                        companion.see(&body);
+                        tasks.update_body(&body);
                     }
                     return;
                 }
-                Err(Incomplete { error: error @ ApplyError::Transformation(_), .. }) => {
-                    // It is the user's code that fails, and it would fail again.
+                Err(IncompletePatch { error: error @ PatchError::Transformation(_), .. }) => {
+                    // The user's code fails, and would fail again.
                     let text = format!("Patching has failed: {error}");
-                    let ApplyError::Transformation(failure) = error else { return };
-                    reactor.fail(reference, text, failure.error);
+                    let PatchError::Transformation(failure) = error else { return };
+                    log.error_about(reference, text, failure.error);
                     return;
                 }
-                Err(incomplete) if companion.is_forgotten() => {
+                Err(incomplete) if tasks.is_forgotten() => {
                     let text = format!("Patching has failed, and the object is not served any more: {incomplete}");
-                    reactor.say(reference, Level::Error, text);
+                    log.about(reference, Severity::Error, text);
                     return;
                 }
                 Err(incomplete) => {
                     let delay = delays.get(attempt).or(delays.last()).copied().unwrap_or(1.0);
                     let text = format!("Patching has failed, and will be tried again in {delay} seconds: {incomplete}");
-                    reactor.say(reference, Level::Error, text);
-                    if let Some(newest) = &incomplete.newest {
-                        companion.see(newest);
+                    log.about(reference, Severity::Error, text);
+                    if let Some(latest) = &incomplete.latest {
+                        tasks.update_body(latest);
                     }
-                    reactor.clock.sleep(crate::seconds(delay)).await;
+                    self.inner.caller.clock.sleep(crate::seconds(delay)).await;
                 }
             }
         }
     }
 }
 
-/// A front does not panic; if it does, then the function counts as failed, and the operator goes on.
+/// A front does not panic; if it does, the function counts as failed, and the operator goes on.
 fn crashed() -> CallReply {
     let message = "the call has crashed".to_owned();
     let result = Err(CallError::Arbitrary { display: message.clone(), message });

@@ -1,6 +1,6 @@
-//! What is kept of one object with daemons and timers: their runs, and the newest body for them.
+//! The background tasks of one object (its daemons and timers), and the latest body for them.
 //!
-//! Everything here is synchronous: a change of the state under a lock, and what is to be done about it afterwards.
+//! Everything here is synchronous: it changes the state under a lock, and returns what follows from that.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -13,37 +13,36 @@ use kopf_reaction::{
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::bodies::{Dictionaries, Newest};
+use super::bodies::{Dictionaries, LatestBody};
 use super::schedule::Tick;
-use crate::front::FrontSlot;
-use crate::front::LiveBody;
+use crate::front::{CycleContext, FrontSlot, LiveBody};
+use crate::support::{ObjectKey, ResourceKey};
 
-/// The background of one object, for as long as the object is remembered.
-pub(super) struct Companion {
-    pub kind: Arc<KindInBackground>,
+/// The background tasks of one object, for as long as the queue remembers the object.
+pub(super) struct ObjectTasks {
+    pub resource: Arc<TasksOfResource>,
     pub uid: Arc<str>,
     /// The front's own things for the life of the object.
     pub memory: Arc<FrontSlot>,
-    /// The place in the list of all companions.
+    /// The position in [`AllObjectTasks`].
     pub place: u32,
     state: Mutex<State>,
 }
 
-/// What the objects of one kind have in common.
-pub(super) struct KindInBackground {
-    /// How the queue knows the kind.
-    pub key: u64,
+/// What the objects of one resource have in common.
+pub(super) struct TasksOfResource {
+    pub key: ResourceKey,
     pub resource: Arc<Resource>,
     pub dictionaries: Dictionaries,
 }
 
 struct State {
-    newest: Newest,
+    latest: LatestBody,
     /// Since when the object has not changed in what matters.
     idle_since: Tick,
     /// What the essence was then.
     essence: u64,
-    runs: Vec<Seat>,
+    runs: Vec<TaskSlot>,
     /// The handlers that have ended on their own; usually none, which takes less room than an empty list.
     ended: Option<Box<Ended>>,
     /// The object is not remembered any more: nobody needs to be told about its runs.
@@ -58,7 +57,7 @@ struct State {
 struct Ended(Vec<Arc<str>>);
 
 /// One run and its place in the schedule.
-struct Seat {
+struct TaskSlot {
     run: BackgroundTask,
     /// The number of its entry in the schedule. An entry under another number is void.
     number: u32,
@@ -70,21 +69,21 @@ struct Seat {
 
 /// What is to be done after a change of the state, when it is not locked any more.
 #[derive(Default)]
-pub(super) struct Effects {
+pub(super) struct FollowUp {
     /// To be put into the schedule: when, and under which number.
     pub schedule: Vec<(Duration, u32)>,
     /// So many entries of the schedule are void now.
-    pub voided: usize,
-    pub call: Option<Calling>,
+    pub stale: usize,
+    pub call: Option<TaskCall>,
     /// The cycle of the object has to decide anew.
-    pub nudge: bool,
+    pub requeue: bool,
     /// Some run has ended, or was given up.
     pub ended: bool,
     pub notes: Vec<Note>,
 }
 
 /// A call to be made.
-pub(super) struct Calling {
+pub(super) struct TaskCall {
     pub request: CallRequest,
     pub stops: watch::Receiver<StopReasons>,
     pub live: Arc<LiveBody>,
@@ -92,25 +91,17 @@ pub(super) struct Calling {
 
 /// What the companion needs from outside to decide.
 #[derive(Clone, Copy)]
-pub(super) struct Means<'a> {
+pub(super) struct TaskContext<'a> {
     pub now: Moment,
     pub settings: &'a TaskSettings,
     /// Gives a number in 0..1.
     pub random: &'a dyn Fn() -> f64,
 }
 
-impl Companion {
-    pub fn new(
-        kind: Arc<KindInBackground>,
-        uid: Arc<str>,
-        memory: Arc<FrontSlot>,
-        place: u32,
-        body: &Body,
-        essence: u64,
-        now: Moment,
-    ) -> Self {
+impl ObjectTasks {
+    pub fn new(context: &CycleContext, resource: Arc<TasksOfResource>, place: u32, essence: u64, now: Moment) -> Self {
         let state = Mutex::new(State {
-            newest: Newest::new(body, &kind.dictionaries),
+            latest: LatestBody::new(&context.body, &resource.dictionaries),
             idle_since: Tick::from(now.tick),
             essence,
             runs: Vec::new(),
@@ -119,34 +110,40 @@ impl Companion {
             attended: false,
             next_number: 0,
         });
-        Self { kind, uid, memory, place, state }
+        let (uid, memory) = (Arc::clone(&context.uid), Arc::clone(&context.memory));
+        Self { resource, uid, memory, place, state }
+    }
+
+    /// How the queue knows the object.
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey { resource: self.resource.key, uid: Arc::clone(&self.uid) }
     }
 
     /// How the runs are doing.
     pub fn view(&self, paused: Option<StopReasons>) -> BackgroundView {
         let state = self.state();
-        let runs = state.runs.iter().map(|seat| (Arc::clone(&seat.run.handler().id), seat.run.phase())).collect();
+        let runs = state.runs.iter().map(|slot| (Arc::clone(&slot.run.handler().id), slot.run.phase())).collect();
         let ended = state.ended.as_ref().map_or_else(Vec::new, |ended| ended.0.clone());
         BackgroundView { tasks: runs, ended, paused, tracked: true }
     }
 
     pub fn holding(&self) -> usize {
-        self.state().runs.iter().filter(|seat| seat.run.phase() != TaskPhase::Orphaned).count()
+        self.state().runs.iter().filter(|slot| slot.run.phase() != TaskPhase::Orphaned).count()
     }
 
     /// A cycle waits for the runs to end, from now on or no more; gives how many hold the object.
     pub fn attend(&self, attended: bool) -> usize {
         let mut state = self.state();
         state.attended = attended;
-        state.runs.iter().filter(|seat| seat.run.phase() != TaskPhase::Orphaned).count()
+        state.runs.iter().filter(|slot| slot.run.phase() != TaskPhase::Orphaned).count()
     }
 
-    pub fn see(&self, body: &Body) {
-        self.state().newest.see(body, &self.kind.dictionaries);
+    pub fn update_body(&self, body: &Body) {
+        self.state().latest.update(body, &self.resource.dictionaries);
     }
 
     pub fn raw(&self) -> Arc<[u8]> {
-        self.state().newest.raw()
+        self.state().latest.raw()
     }
 
     pub fn is_forgotten(&self) -> bool {
@@ -154,82 +151,82 @@ impl Companion {
     }
 
     /// The essence of the object is this; if it has changed, the idling begins anew.
-    pub fn notice(&self, essence: u64, means: Means<'_>) -> Effects {
-        let mut effects = Effects::default();
+    pub fn essence_seen(&self, essence: u64, context: TaskContext<'_>) -> FollowUp {
+        let mut follow_up = FollowUp::default();
         let mut state = self.state();
         if std::mem::replace(&mut state.essence, essence) != essence {
-            state.idle_since = Tick::from(means.now.tick);
+            state.idle_since = Tick::from(context.now.tick);
             for position in 0..state.runs.len() {
-                let seat = &state.runs[position];
-                if !seat.scheduled && seat.stops.is_none() {
-                    state.schedule(position, means.now.tick, &mut effects);
+                let slot = &state.runs[position];
+                if !slot.scheduled && slot.stops.is_none() {
+                    state.schedule(position, context.now.tick, &mut follow_up);
                 }
             }
         }
-        effects
+        follow_up
     }
 
     /// A new run, unless there is one.
-    pub fn start(&self, handler: &Arc<Handler>, initial_delay_seconds: f64, means: Means<'_>) -> Effects {
-        let mut effects = Effects::default();
+    pub fn start(&self, handler: &Arc<Handler>, initial_delay_seconds: f64, context: TaskContext<'_>) -> FollowUp {
+        let mut follow_up = FollowUp::default();
         let mut state = self.state();
-        if state.forgotten || state.runs.iter().any(|seat| seat.run.handler().id == handler.id) {
-            return effects;
+        if state.forgotten || state.runs.iter().any(|slot| slot.run.handler().id == handler.id) {
+            return follow_up;
         }
-        let run = BackgroundTask::new(Arc::clone(handler), initial_delay_seconds, means.now);
+        let run = BackgroundTask::new(Arc::clone(handler), initial_delay_seconds, context.now);
         let number = state.new_number();
         // Most objects have one or two; a vector would reserve more by itself.
         state.runs.reserve_exact(1);
-        state.runs.push(Seat { run, number, scheduled: true, stops: None });
+        state.runs.push(TaskSlot { run, number, scheduled: true, stops: None });
         // Even if it is due at once: the schedule cares for the limits.
-        let due = means.now.tick + Duration::from_secs_f64(initial_delay_seconds.clamp(0.0, 1e9));
-        effects.schedule.push((due, number));
-        effects
+        let due = context.now.tick + Duration::from_secs_f64(initial_delay_seconds.clamp(0.0, 1e9));
+        follow_up.schedule.push((due, number));
+        follow_up
     }
 
     /// Asks one run to stop, or all of them.
-    pub fn stop(&self, id: Option<&Arc<str>>, reason: StopReasons, means: Means<'_>) -> Effects {
-        let mut effects = Effects::default();
+    pub fn stop(&self, id: Option<&Arc<str>>, reason: StopReasons, context: TaskContext<'_>) -> FollowUp {
+        let mut follow_up = FollowUp::default();
         let mut state = self.state();
-        let wanted = |seat: &Seat| id.is_none_or(|id| seat.run.handler().id == *id);
+        let wanted = |slot: &TaskSlot| id.is_none_or(|id| slot.run.handler().id == *id);
         let positions: Vec<usize> = (0..state.runs.len()).filter(|place| wanted(&state.runs[*place])).collect();
         for position in positions.into_iter().rev() {
-            let step = state.runs[position].run.stop(reason, means.now, means.settings, &mut effects.notes);
+            let step = state.runs[position].run.stop(reason, context.now, context.settings, &mut follow_up.notes);
             match step {
-                Some(step) => state.stopping(position, step, &mut effects),
-                None => state.end(position, &mut effects),
+                Some(step) => state.stopping(position, step, &mut follow_up),
+                None => state.end(position, &mut follow_up),
             }
         }
-        effects
+        follow_up
     }
 
     /// The object is not remembered any more.
-    pub fn forget(&self, reason: StopReasons, means: Means<'_>) -> Effects {
+    pub fn forget(&self, reason: StopReasons, context: TaskContext<'_>) -> FollowUp {
         self.state().forgotten = true;
-        let effects = self.stop(None, reason, means);
-        Effects { nudge: false, ..effects }
+        let follow_up = self.stop(None, reason, context);
+        FollowUp { requeue: false, ..follow_up }
     }
 
     /// Whether the entry of the schedule is for a timer that is about to be called; None if it is void.
     pub fn is_for_timer(&self, number: u32) -> Option<bool> {
         let state = self.state();
-        let seat = state.runs.iter().find(|seat| seat.number == number && seat.scheduled)?;
-        Some(seat.run.handler().handler_type == HandlerType::Timer && seat.stops.is_none())
+        let slot = state.runs.iter().find(|slot| slot.number == number && slot.scheduled)?;
+        Some(slot.run.handler().handler_type == HandlerType::Timer && slot.stops.is_none())
     }
 
     /// The time of an entry of the schedule has come.
-    pub fn fire(&self, number: u32, means: Means<'_>) -> Effects {
-        let mut effects = Effects::default();
+    pub fn fire(&self, number: u32, context: TaskContext<'_>) -> FollowUp {
+        let mut follow_up = FollowUp::default();
         let mut state = self.state();
-        let Some(position) = state.runs.iter().position(|seat| seat.number == number && seat.scheduled) else {
-            return effects;
+        let Some(position) = state.runs.iter().position(|slot| slot.number == number && slot.scheduled) else {
+            return follow_up;
         };
         state.runs[position].scheduled = false;
-        match state.runs[position].run.stop_further(means.now, means.settings) {
-            Some(step) => state.stopping(position, step, &mut effects),
-            None => state.poll(position, means, &mut effects),
+        match state.runs[position].run.stop_further(context.now, context.settings) {
+            Some(step) => state.stopping(position, step, &mut follow_up),
+            None => state.poll(position, context, &mut follow_up),
         }
-        effects
+        follow_up
     }
 
     /// The call of the handler is over; gives its result.
@@ -237,30 +234,30 @@ impl Companion {
         &self,
         id: &Arc<str>,
         outcome: CallOutcome,
-        means: Means<'_>,
+        context: TaskContext<'_>,
         notes: &mut Vec<Note>,
     ) -> Option<Value> {
         let mut state = self.state();
-        let seat = state.runs.iter_mut().find(|seat| seat.run.handler().id == *id)?;
-        seat.run.called(outcome, means.now, means.settings, notes, (means.random)())
+        let slot = state.runs.iter_mut().find(|slot| slot.run.handler().id == *id)?;
+        slot.run.called(outcome, context.now, context.settings, notes, (context.random)())
     }
 
     /// What the call has left behind is stored, or cannot be stored.
-    pub fn concluded(&self, id: &Arc<str>, means: Means<'_>) -> Effects {
-        let mut effects = Effects::default();
+    pub fn stored(&self, id: &Arc<str>, context: TaskContext<'_>) -> FollowUp {
+        let mut follow_up = FollowUp::default();
         let mut state = self.state();
-        state.newest.release(&self.kind.dictionaries);
-        let Some(position) = state.runs.iter().position(|seat| seat.run.handler().id == *id) else { return effects };
-        let seat = &mut state.runs[position];
-        seat.run.concluded(means.now, means.settings, &mut effects.notes);
-        seat.stops = None;
-        state.unschedule(position, &mut effects);
+        state.latest.release(&self.resource.dictionaries);
+        let Some(position) = state.runs.iter().position(|slot| slot.run.handler().id == *id) else { return follow_up };
+        let slot = &mut state.runs[position];
+        slot.run.concluded(context.now, context.settings, &mut follow_up.notes);
+        slot.stops = None;
+        state.unschedule(position, &mut follow_up);
         match state.runs[position].run.ending() {
-            Some(ending) => state.end_by_itself(position, ending, &mut effects),
+            Some(ending) => state.end_by_itself(position, ending, &mut follow_up),
             // The schedule finds out when it is due.
-            None => state.schedule(position, means.now.tick, &mut effects),
+            None => state.schedule(position, context.now.tick, &mut follow_up),
         }
-        effects
+        follow_up
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -275,65 +272,65 @@ impl State {
         self.next_number
     }
 
-    fn poll(&mut self, position: usize, means: Means<'_>, effects: &mut Effects) {
+    fn poll(&mut self, position: usize, context: TaskContext<'_>, follow_up: &mut FollowUp) {
         let idle_since = Duration::from(self.idle_since);
         let run = &mut self.runs[position].run;
-        match run.poll(means.now, idle_since, means.settings, &mut effects.notes, &mut || (means.random)()) {
-            TaskStep::WaitUntil(when) => self.schedule(position, when, effects),
+        match run.poll(context.now, idle_since, context.settings, &mut follow_up.notes, &mut || (context.random)()) {
+            TaskStep::WaitUntil(when) => self.schedule(position, when, follow_up),
             TaskStep::WaitForChange | TaskStep::Calling => {}
-            TaskStep::Ended(ending) => self.end_by_itself(position, ending, effects),
+            TaskStep::Ended(ending) => self.end_by_itself(position, ending, follow_up),
             TaskStep::Call(request) => {
                 let (sender, stops) = watch::channel(StopReasons::default());
                 self.runs[position].stops = Some(Box::new(sender));
-                let live = self.newest.borrow();
-                effects.call = Some(Calling { request, stops, live });
+                let live = self.latest.borrow();
+                follow_up.call = Some(TaskCall { request, stops, live });
             }
         }
     }
 
-    fn end_by_itself(&mut self, position: usize, ending: TaskEnding, effects: &mut Effects) {
+    fn end_by_itself(&mut self, position: usize, ending: TaskEnding, follow_up: &mut FollowUp) {
         if ending == TaskEnding::OnItsOwn {
             let id = Arc::clone(&self.runs[position].run.handler().id);
             self.ended.get_or_insert_default().0.push(id);
         }
-        effects.nudge |= !self.forgotten && !self.attended;
-        self.end(position, effects);
+        follow_up.requeue |= !self.forgotten && !self.attended;
+        self.end(position, follow_up);
     }
 
     /// Goes on with the stopping of a run.
-    fn stopping(&mut self, position: usize, step: StopStep, effects: &mut Effects) {
+    fn stopping(&mut self, position: usize, step: StopStep, follow_up: &mut FollowUp) {
         let StopStep { new_reasons, next, notes } = step;
-        effects.notes.extend(notes);
+        follow_up.notes.extend(notes);
         if let (Some(new_reasons), Some(stops)) = (new_reasons, &self.runs[position].stops) {
             stops.send_replace(new_reasons);
         }
-        self.unschedule(position, effects);
+        self.unschedule(position, follow_up);
         if let Some(when) = next {
-            self.schedule(position, when, effects);
+            self.schedule(position, when, follow_up);
         }
         if self.runs[position].run.phase() == TaskPhase::Orphaned {
-            effects.nudge |= !self.forgotten && !self.attended;
-            effects.ended = true;
+            follow_up.requeue |= !self.forgotten && !self.attended;
+            follow_up.ended = true;
         }
     }
 
-    fn schedule(&mut self, position: usize, when: Duration, effects: &mut Effects) {
+    fn schedule(&mut self, position: usize, when: Duration, follow_up: &mut FollowUp) {
         let number = self.new_number();
-        let seat = &mut self.runs[position];
-        (seat.number, seat.scheduled) = (number, true);
-        effects.schedule.push((when, number));
+        let slot = &mut self.runs[position];
+        (slot.number, slot.scheduled) = (number, true);
+        follow_up.schedule.push((when, number));
     }
 
-    fn unschedule(&mut self, position: usize, effects: &mut Effects) {
+    fn unschedule(&mut self, position: usize, follow_up: &mut FollowUp) {
         if std::mem::take(&mut self.runs[position].scheduled) {
-            effects.voided += 1;
+            follow_up.stale += 1;
         }
     }
 
-    fn end(&mut self, position: usize, effects: &mut Effects) {
-        self.unschedule(position, effects);
+    fn end(&mut self, position: usize, follow_up: &mut FollowUp) {
+        self.unschedule(position, follow_up);
         self.runs.swap_remove(position);
-        effects.ended = true;
+        follow_up.ended = true;
     }
 }
 
@@ -348,14 +345,14 @@ pub(super) fn declared_delay(handler: &Handler) -> Option<f64> {
 
 /// The list of all companions, to reach each of them.
 #[derive(Default)]
-pub(super) struct Companions {
-    places: Vec<Weak<Companion>>,
+pub(super) struct AllObjectTasks {
+    places: Vec<Weak<ObjectTasks>>,
     free: Vec<u32>,
 }
 
-impl Companions {
+impl AllObjectTasks {
     /// Makes a companion that knows its place.
-    pub fn add(&mut self, make: impl FnOnce(u32) -> Companion) -> Arc<Companion> {
+    pub fn add(&mut self, make: impl FnOnce(u32) -> ObjectTasks) -> Arc<ObjectTasks> {
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(Weak::new());
             u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
@@ -374,7 +371,7 @@ impl Companions {
         }
     }
 
-    pub fn all(&self) -> Vec<Arc<Companion>> {
+    pub fn all(&self) -> Vec<Arc<ObjectTasks>> {
         self.places.iter().filter_map(Weak::upgrade).collect()
     }
 }
@@ -387,8 +384,8 @@ mod tests {
     /// packed body, and the entry of the schedule, a timer that waits must stay below a KiB.
     #[test]
     fn a_timer_that_waits_is_small() {
-        assert!(size_of::<Companion>() <= 144, "{}", size_of::<Companion>());
-        assert!(size_of::<Seat>() <= 80, "{}", size_of::<Seat>());
-        assert!(size_of::<crate::background::schedule::Entry>() <= 24);
+        assert!(size_of::<ObjectTasks>() <= 144, "{}", size_of::<ObjectTasks>());
+        assert!(size_of::<TaskSlot>() <= 80, "{}", size_of::<TaskSlot>());
+        assert!(size_of::<crate::background::schedule::DueTask>() <= 24);
     }
 }

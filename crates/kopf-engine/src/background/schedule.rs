@@ -8,17 +8,17 @@ use std::collections::BinaryHeap;
 use std::sync::Weak;
 use std::time::Duration;
 
-use super::object_tasks::Companion;
+use super::object_tasks::ObjectTasks;
 
 /// Void entries that are not worth a clean-up.
-const VOID_AT_LEAST: usize = 1024;
+const STALE_AT_LEAST: usize = 1024;
 
 /// The heap.
 #[derive(Default)]
 pub(super) struct Schedule {
-    entries: BinaryHeap<Reverse<Entry>>,
+    entries: BinaryHeap<Reverse<DueTask>>,
     /// How many of them are void, as far as it is known.
-    void: usize,
+    stale: usize,
 }
 
 /// The time since the beginning of the operator in nanoseconds, which takes half of the room of a [`Duration`].
@@ -39,25 +39,25 @@ impl From<Tick> for Duration {
 }
 
 /// One thing to come back to.
-pub(super) struct Entry {
+pub(super) struct DueTask {
     pub at: Tick,
     /// Entries of objects that are forgotten lead to nowhere.
-    pub companion: Weak<Companion>,
+    pub tasks: Weak<ObjectTasks>,
     /// Which run of the object.
     pub run: u32,
 }
 
 impl Schedule {
     /// Gives whether it comes before all others.
-    pub fn add(&mut self, entry: Entry) -> bool {
+    pub fn add(&mut self, entry: DueTask) -> bool {
         let is_first = self.entries.peek().is_none_or(|Reverse(next)| entry.at < next.at);
         self.entries.push(Reverse(entry));
         is_first
     }
 
     /// One of the entries will not be needed.
-    pub fn void(&mut self) {
-        self.void += 1;
+    pub fn mark_stale(&mut self) {
+        self.stale += 1;
     }
 
     /// When the next one is due.
@@ -65,7 +65,7 @@ impl Schedule {
         self.entries.peek().map(|Reverse(entry)| entry.at.into())
     }
 
-    pub fn pop_due(&mut self, now: Duration) -> Option<Entry> {
+    pub fn pop_due(&mut self, now: Duration) -> Option<DueTask> {
         if self.next()? > now {
             return None;
         }
@@ -73,39 +73,39 @@ impl Schedule {
     }
 
     /// An entry that was taken out had been void.
-    pub fn dropped_void(&mut self) {
-        self.void = self.void.saturating_sub(1);
+    pub fn dropped_stale(&mut self) {
+        self.stale = self.stale.saturating_sub(1);
     }
 
     /// All the entries, if more than half of them are void; to be given back by [`Schedule::refill`].
-    pub fn take_littered(&mut self) -> Option<Vec<Entry>> {
-        if self.void < VOID_AT_LEAST || self.void * 2 < self.entries.len() {
+    pub fn take_if_stale(&mut self) -> Option<Vec<DueTask>> {
+        if self.stale < STALE_AT_LEAST || self.stale * 2 < self.entries.len() {
             return None;
         }
-        self.void = 0;
+        self.stale = 0;
         Some(std::mem::take(&mut self.entries).into_iter().map(|Reverse(entry)| entry).collect())
     }
 
-    pub fn refill(&mut self, kept: Vec<Entry>) {
+    pub fn refill(&mut self, kept: Vec<DueTask>) {
         self.entries.extend(kept.into_iter().map(Reverse));
     }
 }
 
-impl PartialEq for Entry {
+impl PartialEq for DueTask {
     fn eq(&self, other: &Self) -> bool {
         self.at == other.at
     }
 }
 
-impl Eq for Entry {}
+impl Eq for DueTask {}
 
-impl PartialOrd for Entry {
+impl PartialOrd for DueTask {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Entry {
+impl Ord for DueTask {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.at.cmp(&other.at)
     }

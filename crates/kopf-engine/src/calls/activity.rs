@@ -1,14 +1,13 @@
-//! The operator's own moments: startup, cleanup, login. Their handlers are called until all are done.
+//! The activities of the operator: startup, cleanup, login, probes. Their handlers are called until all are done.
 
 use std::sync::Arc;
 
-use kopf_reaction::{Activity, Batch, BatchStep, CallOutcome, ErrorsMode, Handler};
+use kopf_reaction::{Activity, Batch, BatchStep, CallOutcome, ErrorsMode, Handler, Note};
 use serde_json::Value;
 
-use crate::front::{ActivityCall, Front};
-use crate::metrics::Metrics;
-use crate::worker::level_of;
-use crate::{Clock, FrontError, Log, Record};
+use super::Caller;
+use crate::front::ActivityCall;
+use crate::support::FrontError;
 
 /// Some handlers of an activity have failed for good.
 #[derive(Debug, thiserror::Error)]
@@ -17,69 +16,38 @@ pub struct ActivityError {
     pub failures: String,
 }
 
-/// The name under which an activity logs.
-pub(crate) const fn target_of(activity: Activity) -> &'static str {
-    match activity {
-        Activity::Startup => "kopf.activities.startup",
-        Activity::Cleanup => "kopf.activities.cleanup",
-        Activity::Authentication => "kopf.activities.authentication",
-        Activity::Probe => "kopf.activities.probe",
-    }
-}
-
-/// The handlers of an activity; those of last resort only if there are no others.
-pub(crate) fn handlers_of(activity: Activity, handlers: &[Arc<Handler>]) -> Vec<Arc<Handler>> {
-    let all: Vec<_> = handlers.iter().filter(|handler| handler.activity == Some(activity)).cloned().collect();
-    if all.iter().any(|handler| !handler.fallback) {
-        all.into_iter().filter(|handler| !handler.fallback).collect()
-    } else {
-        all
-    }
-}
-
-/// Calls the handlers of an activity, with retries, and gives their results.
+/// Calls the handlers of an activity, with retries, and returns their results.
 pub(crate) async fn run_activity(
-    front: &Arc<dyn Front>,
-    clock: &Clock,
-    log: &Log,
-    metrics: &Metrics,
+    caller: &Caller,
     activity: Activity,
     handlers: &[Arc<Handler>],
     default_backoff: f64,
 ) -> Result<Vec<(Arc<str>, Value)>, ActivityError> {
+    let Caller { front, clock, log, .. } = caller;
     let handlers = handlers_of(activity, handlers);
     let mut batch = Batch::transient(handlers, ErrorsMode::Temporary, true, default_backoff, clock.now());
     let mut results = Vec::new();
     let mut last_error: Option<FrontError> = None;
     loop {
         let step = batch.step(clock.now(), &mut || clock.jitter(1.0));
-        for note in batch.take_notes() {
-            log.record(Record {
-                level: level_of(note.severity),
-                target: target_of(activity),
-                message: note.text,
-                reference: None,
-                local: true,
-                error: last_error.clone().filter(|_| note.traceback),
-            });
-        }
+        log.notes(logger_of(activity), None, batch.take_notes().into_iter().map(Note::local), last_error.as_ref());
         match step {
             BatchStep::Call(request) => {
-                let call = ActivityCall {
+                let started = caller.start(&request.handler, request.retry, None).await;
+                let reply = front.call_activity(ActivityCall {
                     activity,
                     handler: request.handler,
                     retry: request.retry,
                     started: request.started,
                     runtime_seconds: request.runtime_seconds,
-                };
-                let count = metrics.begin(&call.handler, call.retry, clock);
-                let reply = front.call_activity(call).await;
-                count.finish(&reply, clock);
+                });
+                let reply = reply.await;
+                started.finish(&reply);
                 last_error = reply.error;
                 let outcome = CallOutcome { result: reply.result, subrefs: Default::default() };
                 batch.called(outcome, clock.now(), &mut || clock.jitter(1.0));
             }
-            // The activities are always done all at once.
+            // The handlers of an activity are always chosen all at once.
             BatchStep::Choose(_) | BatchStep::Finished => {
                 results.extend(batch.take_results());
                 if batch.done() {
@@ -93,4 +61,24 @@ pub(crate) async fn run_activity(
     }
     let failures: Vec<String> = batch.failures().map(|(id, message)| format!("{id}: {message}")).collect();
     if failures.is_empty() { Ok(results) } else { Err(ActivityError { failures: failures.join("; ") }) }
+}
+
+/// The logger of an activity.
+pub(crate) const fn logger_of(activity: Activity) -> &'static str {
+    match activity {
+        Activity::Startup => "kopf.activities.startup",
+        Activity::Cleanup => "kopf.activities.cleanup",
+        Activity::Authentication => "kopf.activities.authentication",
+        Activity::Probe => "kopf.activities.probe",
+    }
+}
+
+/// The handlers of an activity; the fallback handlers only if there are no others.
+fn handlers_of(activity: Activity, handlers: &[Arc<Handler>]) -> Vec<Arc<Handler>> {
+    let all: Vec<_> = handlers.iter().filter(|handler| handler.activity == Some(activity)).cloned().collect();
+    if all.iter().any(|handler| !handler.fallback) {
+        all.into_iter().filter(|handler| !handler.fallback).collect()
+    } else {
+        all
+    }
 }

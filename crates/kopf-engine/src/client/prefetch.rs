@@ -22,30 +22,30 @@ pub(super) const USABLE_FOR: Duration = Duration::from_secs(5);
 const AT_MOST: usize = 4;
 
 #[derive(Default)]
-pub(super) struct HeadStarts {
-    pages: Mutex<HashMap<String, HeadStart>>,
+pub(super) struct PrefetchedPages {
+    pages: Mutex<HashMap<String, PrefetchedPage>>,
 }
 
 /// One page; nothing goes on when it is dropped.
-pub(super) struct HeadStart {
+pub(super) struct PrefetchedPage {
     since: Instant,
     /// One task, with the page if the server has given it.
     asking: JoinSet<Option<Bytes>>,
 }
 
-impl HeadStarts {
+impl PrefetchedPages {
     /// Keeps a page that is being asked for, unless there are enough of them.
     pub fn keep(&self, path: &str, since: Instant, asking: impl Future<Output = Option<Bytes>> + Send + 'static) {
         let mut pages = self.pages();
         if pages.len() < AT_MOST && !pages.contains_key(path) {
             let mut task = JoinSet::new();
             task.spawn(asking);
-            pages.insert(path.to_owned(), HeadStart { since, asking: task });
+            pages.insert(path.to_owned(), PrefetchedPage { since, asking: task });
         }
     }
 
     /// The page, for whoever needs it now; there is only one.
-    pub fn take(&self, path: &str) -> Option<HeadStart> {
+    pub fn take(&self, path: &str) -> Option<PrefetchedPage> {
         self.pages().remove(path)
     }
 
@@ -54,12 +54,12 @@ impl HeadStarts {
         self.pages().clear();
     }
 
-    fn pages(&self) -> MutexGuard<'_, HashMap<String, HeadStart>> {
+    fn pages(&self) -> MutexGuard<'_, HashMap<String, PrefetchedPage>> {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl HeadStart {
+impl PrefetchedPage {
     /// Waits for the rest of the way; None if the page has to be asked for again.
     pub async fn finish(mut self, now: Instant) -> Option<Bytes> {
         if now.saturating_duration_since(self.since) >= USABLE_FOR {
@@ -79,7 +79,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn few_pages_are_kept_for_a_short_time_and_used_once() {
-        let (pages, began) = (HeadStarts::default(), Instant::now());
+        let (pages, began) = (PrefetchedPages::default(), Instant::now());
         let paths: Vec<String> = (0..AT_MOST + 2).map(|number| format!("/{number}")).collect();
         paths.iter().for_each(|path| pages.keep(path, began, page()));
         let mut kept: Vec<_> = paths.iter().filter_map(|path| pages.take(path)).collect();
@@ -91,7 +91,7 @@ mod tests {
 
     #[tokio::test]
     async fn dropped_pages_are_asked_for_again() {
-        let (pages, now) = (HeadStarts::default(), Instant::now());
+        let (pages, now) = (PrefetchedPages::default(), Instant::now());
         pages.keep("/", now, page());
         pages.clear();
         assert!(pages.take("/").is_none());
@@ -99,7 +99,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_has_failed_is_asked_for_again() {
-        let (pages, now) = (HeadStarts::default(), Instant::now());
+        let (pages, now) = (PrefetchedPages::default(), Instant::now());
         pages.keep("/", now, async { None });
         assert_eq!(pages.take("/").unwrap().finish(now).await, None);
     }

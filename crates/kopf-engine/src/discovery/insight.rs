@@ -11,7 +11,7 @@ use super::namespaces::NamespacePattern;
 pub struct Wanted {
     /// One entry per selector; their indexes are used in the insights.
     pub selectors: Vec<ServedSelector>,
-    /// Of what is not watched, but asked about by the cluster. For the judge, they come after the others.
+    /// Of what is not watched, but asked about by the cluster. For the selector_callbacks, they come after the others.
     pub passive: Vec<Selector>,
     pub namespaces: Vec<NamespacePattern>,
     /// Groups of the API to be known besides those of the selectors.
@@ -28,14 +28,14 @@ impl Wanted {
 
     /// The paths of what will be listed, if the cluster is as the selectors say: where they and the namespaces leave no
     /// choice. Names are taken for plurals if they look like that; what was guessed wrong is asked for in vain.
-    pub(crate) fn foreseeable_paths(&self) -> Vec<String> {
+    pub(crate) fn prefetchable_paths(&self) -> Vec<String> {
         let namespaces: Option<Vec<Option<&str>>> = if self.clusterwide {
             Some(vec![None])
         } else {
             self.namespaces.iter().map(|pattern| pattern.exact_name().map(Some)).collect()
         };
         let mut paths = Vec::new();
-        for resource in self.selectors.iter().filter_map(|served| foreseeable_resource(&served.selector)) {
+        for resource in self.selectors.iter().filter_map(|served| prefetchable_resource(&served.selector)) {
             for namespace in namespaces.iter().flatten() {
                 let path = resource.path(*namespace, None, None);
                 if !paths.contains(&path) {
@@ -46,13 +46,13 @@ impl Wanted {
         paths
     }
 
-    /// In the order in which the judge counts them.
+    /// In the order in which the selector_callbacks counts them.
     pub(super) fn all_selectors(&self) -> impl Iterator<Item = &Selector> {
         self.selectors.iter().map(|served| &served.selector).chain(&self.passive)
     }
 }
 
-fn foreseeable_resource(selector: &Selector) -> Option<Resource> {
+fn prefetchable_resource(selector: &Selector) -> Option<Resource> {
     let looks_plural = |name: &&String| name.ends_with('s') && name.bytes().all(|byte| byte.is_ascii_lowercase());
     let plural = selector.plural.as_ref().or(selector.any_name.as_ref().filter(looks_plural))?;
     let (group, version) = (selector.group.clone()?, selector.version.clone()?);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_in_full_is_foreseeable() {
+    fn resources_named_in_full_are_prefetched() {
         let things = json!({"group": "g.io", "version": "v1", "plural": "things"});
         let named = json!({"group": "g.io", "version": "v1", "any_name": "things"});
         for (selector, namespaces, expected) in [
@@ -124,7 +124,11 @@ mod tests {
             (&json!({"version": "v1", "plural": "things"}), &[], &[]),
             (&json!({"everything": true}), &[], &[]),
         ] {
-            assert_eq!(wanted(selector.clone(), namespaces).foreseeable_paths(), expected, "{selector} {namespaces:?}");
+            assert_eq!(
+                wanted(selector.clone(), namespaces).prefetchable_paths(),
+                expected,
+                "{selector} {namespaces:?}"
+            );
         }
     }
 }

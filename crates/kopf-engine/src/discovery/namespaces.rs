@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::stream::EventKind;
+use kopf_reaction::EventType;
 
 /// One namespace, or a description of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,11 +134,11 @@ impl NamespaceObject {
     }
 
     /// Whether nothing is left in it: it is deleted, or about to be, with nothing in the way.
-    fn is_over(&self, kind: EventKind) -> bool {
+    fn is_over(&self, kind: EventType) -> bool {
         let conditions = self.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
         let marked = self.metadata.deletion_timestamp.is_some() && !conditions.is_empty();
         let blocked = conditions.iter().any(|condition| condition.status == "True");
-        kind == EventKind::Deleted || (marked && !blocked)
+        kind == EventType::Deleted || (marked && !blocked)
     }
 }
 
@@ -153,9 +153,9 @@ impl NamespaceTracker {
     }
 
     /// Takes in an event about a namespace. Says whether the served ones have changed.
-    pub fn handle(&mut self, kind: EventKind, object: &NamespaceObject, matching: bool) -> bool {
+    pub fn handle(&mut self, kind: EventType, object: &NamespaceObject, matching: bool) -> bool {
         let name: Arc<str> = Arc::from(object.name());
-        if kind == EventKind::Listed {
+        if kind == EventType::Listed {
             self.listed.insert(Arc::clone(&name));
         }
         if object.is_over(kind) {
@@ -246,20 +246,20 @@ mod tests {
     fn namespaces_come_and_go() {
         let mut tracker = NamespaceTracker::default();
         tracker.listing_started();
-        assert!(tracker.handle(EventKind::Listed, &object("a", false, &[]), true));
-        assert!(!tracker.handle(EventKind::Listed, &object("x", false, &[]), false));
+        assert!(tracker.handle(EventType::Listed, &object("a", false, &[]), true));
+        assert!(!tracker.handle(EventType::Listed, &object("x", false, &[]), false));
         assert!(!tracker.listing_done());
-        assert!(tracker.handle(EventKind::Added, &object("b", false, &[]), true));
-        assert!(!tracker.handle(EventKind::Modified, &object("b", false, &[]), true));
+        assert!(tracker.handle(EventType::Added, &object("b", false, &[]), true));
+        assert!(!tracker.handle(EventType::Modified, &object("b", false, &[]), true));
         assert_eq!(names(&tracker), ["a", "b"]);
         // Marked for deletion: kept while its content is in the way.
-        assert!(!tracker.handle(EventKind::Modified, &object("a", true, &[]), true));
-        assert!(!tracker.handle(EventKind::Modified, &object("a", true, &["True", "False"]), true));
-        assert!(tracker.handle(EventKind::Modified, &object("a", true, &["False"]), true));
-        assert!(!tracker.handle(EventKind::Deleted, &object("a", true, &["False"]), true));
+        assert!(!tracker.handle(EventType::Modified, &object("a", true, &[]), true));
+        assert!(!tracker.handle(EventType::Modified, &object("a", true, &["True", "False"]), true));
+        assert!(tracker.handle(EventType::Modified, &object("a", true, &["False"]), true));
+        assert!(!tracker.handle(EventType::Deleted, &object("a", true, &["False"]), true));
         assert_eq!(names(&tracker), ["b"]);
-        assert!(tracker.handle(EventKind::Deleted, &object("b", true, &["True"]), true));
-        assert!(tracker.handle(EventKind::Listed, &object("c", true, &["True"]), true));
+        assert!(tracker.handle(EventType::Deleted, &object("b", true, &["True"]), true));
+        assert!(tracker.handle(EventType::Listed, &object("c", true, &["True"]), true));
         assert_eq!(names(&tracker), ["c"]);
     }
 
@@ -268,7 +268,7 @@ mod tests {
         let mut tracker = NamespaceTracker::default();
         tracker.assume([Arc::from("a"), Arc::from("b")]);
         tracker.listing_started();
-        tracker.handle(EventKind::Listed, &object("b", false, &[]), true);
+        tracker.handle(EventType::Listed, &object("b", false, &[]), true);
         assert!(tracker.listing_done());
         assert_eq!(names(&tracker), ["b"]);
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 use kopf_object::{Body, Diff, FieldPath};
-use kopf_reaction::{Activity, CallError, Cause, EventType, Handler, Resource, StopReasons};
+use kopf_reaction::{Activity, CallError, CallRequest, Cause, EventType, Handler, Resource, StopReasons};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -37,6 +37,23 @@ pub struct HandlerCall {
     pub children: Children,
     /// What only daemons and timers have.
     pub background: Option<BackgroundCall>,
+}
+
+impl HandlerCall {
+    /// What all calls of objects have in common.
+    pub(crate) fn new(request: CallRequest, context: &Arc<CycleContext>, children: Children) -> Self {
+        Self {
+            handler: request.handler,
+            context: Arc::clone(context),
+            retry: request.retry,
+            started: request.started,
+            runtime_seconds: request.runtime_seconds,
+            timeout_seconds: request.timeout_seconds,
+            change: None,
+            children,
+            background: None,
+        }
+    }
 }
 
 /// What a daemon or a timer has while it is called.
@@ -80,6 +97,20 @@ pub struct CycleContext {
     pub slot: FrontSlot,
     /// The front's own things for the life of the object: the memo.
     pub memory: Arc<FrontSlot>,
+}
+
+impl CycleContext {
+    pub fn new(
+        uid: Arc<str>,
+        resource: Arc<Resource>,
+        body: Body,
+        event: Option<EventType>,
+        finalizer: Arc<str>,
+        memory: Arc<FrontSlot>,
+    ) -> Self {
+        let (cause, slot) = (OnceLock::new(), FrontSlot::new());
+        Self { uid, resource, body, event, finalizer, cause, slot, memory }
+    }
 }
 
 /// What is to be read by the storages of the user.

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use kopf_reaction::Resource;
 
 /// The user's functions about resources and namespaces, asked on the side of the front.
-pub trait Judge: Send + Sync {
+pub trait SelectorCallbacks: Send + Sync {
     /// The answer of the callback of the selector at the index.
     fn resource(&self, selector: usize, resource: Arc<Resource>) -> BoxFuture<'_, bool>;
 
@@ -19,9 +19,9 @@ pub trait Judge: Send + Sync {
 
 /// For operators without such functions.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoJudge;
+pub struct NoSelectorCallbacks;
 
-impl Judge for NoJudge {
+impl SelectorCallbacks for NoSelectorCallbacks {
     fn resource(&self, _: usize, _: Arc<Resource>) -> BoxFuture<'_, bool> {
         Box::pin(async { false })
     }

@@ -65,9 +65,9 @@ fn queue(page: &mut Page, metrics: &Metrics) {
     let queue = metrics.inner.queue.read().unwrap_or_else(PoisonError::into_inner);
     let Some(figures) = queue.as_ref().map(|figures| figures()) else { return };
     page.family("kopf_queue_objects", "gauge", "Objects in memory, by what is being done with them.");
-    let idle = figures.objects.saturating_sub(figures.waiting + figures.gated + figures.running);
+    let idle = figures.objects.saturating_sub(figures.waiting + figures.blocked + figures.running);
     for (state, count) in
-        [("waiting", figures.waiting), ("gated", figures.gated), ("running", figures.running), ("idle", idle)]
+        [("waiting", figures.waiting), ("gated", figures.blocked), ("running", figures.running), ("idle", idle)]
     {
         page.sample("kopf_queue_objects", &[("state", state)], count);
     }
@@ -78,7 +78,7 @@ fn queue(page: &mut Page, metrics: &Metrics) {
 fn streams(page: &mut Page, metrics: &Metrics, clock: &Clock) {
     let streams = metrics.streams();
     let now = clock.now();
-    let each = |page: &mut Page, name: &str, value: &dyn Fn(&super::StreamSight) -> Option<f64>| {
+    let each = |page: &mut Page, name: &str, value: &dyn Fn(&super::ObservedStreamHealth) -> Option<f64>| {
         for stream in &streams {
             if let Some(value) = value(stream) {
                 let labels = [("resource", &*stream.resource), ("namespace", &*stream.namespace)];
@@ -179,7 +179,7 @@ mod tests {
         metrics.count_patch(PatchResult::Gone);
         metrics.watch_queue(|| QueueFigures {
             waiting: 2,
-            gated: 1,
+            blocked: 1,
             running: 3,
             objects: 10,
             oldest_seconds: 0.5,

@@ -102,7 +102,7 @@ impl Health {
         let front_side = async {
             loop {
                 ask(&self.front, clock, async {
-                    front.pulse().await;
+                    front.ping().await;
                     true
                 })
                 .await;

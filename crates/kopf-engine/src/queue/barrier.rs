@@ -1,32 +1,34 @@
-//! The gate between indexing and everything else: no handler is called before the indexes are complete.
+//! The readiness barrier: no handler is called before the indexes are complete.
 //!
-//! A stream of an indexed kind holds the gate from its start until all that its first listing has shown is indexed.
-//! What waits behind the gate is the queue's own business.
+//! A stream of an indexed resource holds the barrier from its start until all objects of its first listing are indexed.
+//! The queue keeps the objects that wait for it.
 
 use std::sync::Arc;
+
+use crate::support::ResourceKey;
 
 /// What an object holds as long as it is to be indexed for the first time.
 pub(super) type Token = Arc<()>;
 
 #[derive(Default)]
-pub(super) struct Gate {
+pub(super) struct ReadinessBarrier {
     streams: Vec<Holding>,
     /// Held while streams are being started, so that none of them is overtaken by the others.
     blockers: usize,
-    /// As it was last told.
+    /// Whether it was closed when somebody looked last.
     closed: bool,
 }
 
-/// A stream that holds the gate.
+/// A stream that holds the barrier.
 struct Holding {
-    kind: u64,
+    resource: ResourceKey,
     stream: u64,
     /// Clones are with the objects that are not indexed yet.
     token: Token,
     listed: bool,
 }
 
-impl Gate {
+impl ReadinessBarrier {
     pub fn is_open(&self) -> bool {
         self.streams.is_empty() && self.blockers == 0
     }
@@ -40,32 +42,35 @@ impl Gate {
     }
 
     /// The stream is about to start, and what it lists is to be waited for.
-    pub fn hold(&mut self, kind: u64, stream: u64) {
-        // It may hold the gate already: a pause came before it was listed.
-        self.release(kind, Some(stream));
-        self.streams.push(Holding { kind, stream, token: Token::default(), listed: false });
+    pub fn hold(&mut self, resource: ResourceKey, stream: u64) {
+        // It may hold the barrier already: a pause came before it was listed.
+        self.release(resource, Some(stream));
+        self.streams.push(Holding { resource, stream, token: Token::default(), listed: false });
         self.closed = true;
     }
 
-    /// For an object that has come by this stream; None if the stream does not hold the gate (any more).
-    pub fn token(&self, kind: u64, stream: u64) -> Option<Token> {
-        self.streams.iter().find(|one| (one.kind, one.stream) == (kind, stream)).map(|one| Arc::clone(&one.token))
+    /// For an object that has come by this stream; None if the stream does not hold the barrier (any more).
+    pub fn token(&self, resource: ResourceKey, stream: u64) -> Option<Token> {
+        self.streams
+            .iter()
+            .find(|one| (one.resource, one.stream) == (resource, stream))
+            .map(|one| Arc::clone(&one.token))
     }
 
-    /// The listing is over: there is nothing more to wait for than what it has shown.
-    pub fn listed(&mut self, kind: u64, stream: u64) {
-        let holding = self.streams.iter_mut().find(|one| (one.kind, one.stream) == (kind, stream));
+    /// The listing is over: the barrier waits only for the objects that it has shown.
+    pub fn listed(&mut self, resource: ResourceKey, stream: u64) {
+        let holding = self.streams.iter_mut().find(|one| (one.resource, one.stream) == (resource, stream));
         if let Some(holding) = holding {
             holding.listed = true;
         }
     }
 
     /// The streams are not served any more: all of a kind, or one.
-    pub fn release(&mut self, kind: u64, stream: Option<u64>) {
-        self.streams.retain(|one| one.kind != kind || stream.is_some_and(|stream| one.stream != stream));
+    pub fn release(&mut self, resource: ResourceKey, stream: Option<u64>) {
+        self.streams.retain(|one| one.resource != resource || stream.is_some_and(|stream| one.stream != stream));
     }
 
-    /// Lets the streams go that are done. Tells once whenever that opens the gate.
+    /// Lets go of the streams that are done. Returns true once whenever that opens the barrier.
     pub fn opens(&mut self) -> bool {
         self.streams.retain(|one| !(one.listed && Arc::strong_count(&one.token) == 1));
         self.is_open() && std::mem::take(&mut self.closed)
@@ -77,39 +82,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_opens_when_all_that_was_listed_is_indexed() {
-        let mut gate = Gate::default();
-        assert!(gate.is_open() && !gate.opens());
-        gate.block();
-        gate.hold(1, 1);
-        gate.hold(1, 2);
-        gate.unblock();
-        let (first, second) = (gate.token(1, 1), gate.token(1, 2));
-        assert!(first.is_some() && second.is_some() && gate.token(2, 1).is_none());
-        gate.listed(1, 1);
-        assert!(!gate.opens(), "an object is not indexed yet");
+    fn listed_objects_wait_until_indexes_are_complete() {
+        let mut barrier = ReadinessBarrier::default();
+        assert!(barrier.is_open() && !barrier.opens());
+        barrier.block();
+        barrier.hold(ResourceKey::new(1), 1);
+        barrier.hold(ResourceKey::new(1), 2);
+        barrier.unblock();
+        let (first, second) = (barrier.token(ResourceKey::new(1), 1), barrier.token(ResourceKey::new(1), 2));
+        assert!(first.is_some() && second.is_some() && barrier.token(ResourceKey::new(2), 1).is_none());
+        barrier.listed(ResourceKey::new(1), 1);
+        assert!(!barrier.opens(), "an object is not indexed yet");
         drop(first);
-        assert!(!gate.opens(), "the other stream is not listed yet");
-        gate.listed(1, 2);
+        assert!(!barrier.opens(), "the other stream is not listed yet");
+        barrier.listed(ResourceKey::new(1), 2);
         drop(second);
-        assert!(!gate.is_open());
-        assert!(gate.opens() && gate.is_open() && !gate.opens());
+        assert!(!barrier.is_open());
+        assert!(barrier.opens() && barrier.is_open() && !barrier.opens());
     }
 
     #[test]
-    fn what_is_not_served_any_more_holds_nothing() {
-        let mut gate = Gate::default();
-        for (kind, stream) in [(1, 1), (1, 2), (2, 3)] {
-            gate.hold(kind, stream);
+    fn streams_that_are_not_served_any_more_hold_nothing() {
+        let mut barrier = ReadinessBarrier::default();
+        for (number, stream) in [(1, 1), (1, 2), (2, 3)] {
+            barrier.hold(ResourceKey::new(number), stream);
         }
-        gate.release(1, Some(1));
-        gate.release(2, None);
-        assert!(!gate.opens());
-        gate.release(1, None);
-        assert!(gate.opens());
-        gate.block();
-        assert!(!gate.is_open());
-        gate.unblock();
-        assert!(gate.opens());
+        barrier.release(ResourceKey::new(1), Some(1));
+        barrier.release(ResourceKey::new(2), None);
+        assert!(!barrier.opens());
+        barrier.release(ResourceKey::new(1), None);
+        assert!(barrier.opens());
+        barrier.block();
+        assert!(!barrier.is_open());
+        barrier.unblock();
+        assert!(barrier.opens());
     }
 }

@@ -12,6 +12,9 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+/// The longest wait for anything that is not due yet; then it is looked at again.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// A cheap handle to the time and the random numbers of one operator.
 #[derive(Clone, Debug)]
 pub struct Clock {

@@ -23,11 +23,6 @@ impl Crashes {
         Self { first: watch::Sender::new(None), log }
     }
 
-    /// Where they are logged.
-    pub fn log(&self) -> Log {
-        self.log.clone()
-    }
-
     /// The same task, but its crash is reported.
     pub async fn guard(self, what: String, task: impl Future<Output = ()>) {
         if let Err(text) = catch(&what, task).await {

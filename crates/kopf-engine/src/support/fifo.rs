@@ -1,28 +1,28 @@
-//! A lane of those who wait, which gives back the room of a burst when the burst is over.
+//! A queue that returns the memory of a burst when the burst is over. For the objects and timers that wait.
 
 use std::collections::VecDeque;
 
-/// Room that is kept in any case.
-const ROOM_AT_LEAST: usize = 1024;
+/// Capacity that is always kept.
+const CAPACITY_AT_LEAST: usize = 1024;
 
 /// First in, first out.
-pub(crate) struct Lane<T>(VecDeque<T>);
+pub(crate) struct Fifo<T>(VecDeque<T>);
 
-impl<T> Default for Lane<T> {
+impl<T> Default for Fifo<T> {
     fn default() -> Self {
         Self(VecDeque::new())
     }
 }
 
-impl<T> Lane<T> {
+impl<T> Fifo<T> {
     pub fn push_back(&mut self, item: T) {
         self.0.push_back(item);
     }
 
     pub fn pop_front(&mut self) -> Option<T> {
         let item = self.0.pop_front();
-        if self.0.capacity() > ROOM_AT_LEAST && self.0.len() < self.0.capacity() / 4 {
-            self.0.shrink_to((self.0.len() * 2).max(ROOM_AT_LEAST));
+        if self.0.capacity() > CAPACITY_AT_LEAST && self.0.len() < self.0.capacity() / 4 {
+            self.0.shrink_to((self.0.len() * 2).max(CAPACITY_AT_LEAST));
         }
         item
     }
@@ -45,11 +45,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_room_of_a_burst_is_given_back() {
-        let mut lane = Lane::default();
-        (0..50_000).for_each(|number| lane.push_back(number));
-        let taken: Vec<i32> = std::iter::from_fn(|| lane.pop_front()).collect();
+    fn the_memory_of_a_burst_is_returned() {
+        let mut fifo = Fifo::default();
+        (0..50_000).for_each(|number| fifo.push_back(number));
+        let taken: Vec<i32> = std::iter::from_fn(|| fifo.pop_front()).collect();
         assert_eq!(taken, (0..50_000).collect::<Vec<_>>());
-        assert!(lane.is_empty() && lane.0.capacity() <= ROOM_AT_LEAST, "{}", lane.0.capacity());
+        assert!(fifo.is_empty() && fifo.0.capacity() <= CAPACITY_AT_LEAST, "{}", fifo.0.capacity());
     }
 }

@@ -1,4 +1,4 @@
-//! When an operator comes to rest after much work, its front is told: a time to give memory back.
+//! When an operator becomes idle after much work, the front is notified: a time to return memory.
 //!
 //! Work leaves freed memory behind, which an allocator keeps for the next work to come. While an operator
 //! does nothing, that memory is of more use to others.
@@ -19,20 +19,20 @@ const MUCH_WORK: u32 = 500;
 
 /// Counts the work. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rest {
+pub(crate) struct IdleDetector {
     inner: Arc<Inner>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Since the last rest.
+    /// Since the last idle.
     work: AtomicU32,
     much: Notify,
 }
 
-impl Rest {
+impl IdleDetector {
     /// Something was done: an object had its turn, a timer was called.
-    pub fn worked(&self) {
+    pub fn note_work(&self) {
         if self.inner.work.fetch_add(1, Ordering::Relaxed) + 1 == MUCH_WORK {
             self.inner.much.notify_one();
         }
@@ -70,27 +70,27 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn little_work_is_not_told_of() {
-        let rest = Rest::default();
-        (1..MUCH_WORK).for_each(|_| rest.worked());
+        let idle = IdleDetector::default();
+        (1..MUCH_WORK).for_each(|_| idle.note_work());
         tokio::time::advance(QUIET * 10).await;
-        assert!(rest.quiet_after_much(&Clock::system()).now_or_never().is_none());
+        assert!(idle.quiet_after_much(&Clock::system()).now_or_never().is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_front_is_told_once_it_is_quiet() {
-        let (rest, clock) = (Rest::default(), Clock::system());
-        (0..MUCH_WORK).for_each(|_| rest.worked());
-        let mut told = std::pin::pin!(rest.quiet_after_much(&clock));
+        let (idle, clock) = (IdleDetector::default(), Clock::system());
+        (0..MUCH_WORK).for_each(|_| idle.note_work());
+        let mut told = std::pin::pin!(idle.quiet_after_much(&clock));
         for _ in 0..5 {
             assert!(told.as_mut().now_or_never().is_none(), "still busy");
             tokio::time::advance(QUIET - Duration::from_millis(1)).await;
-            rest.worked();
+            idle.note_work();
             assert!(told.as_mut().now_or_never().is_none(), "still busy");
             tokio::time::advance(Duration::from_millis(2)).await;
         }
         told.await;
-        assert!(rest.quiet_after_much(&clock).now_or_never().is_none(), "told once");
-        (0..MUCH_WORK).for_each(|_| rest.worked());
-        rest.quiet_after_much(&clock).await;
+        assert!(idle.quiet_after_much(&clock).now_or_never().is_none(), "told once");
+        (0..MUCH_WORK).for_each(|_| idle.note_work());
+        idle.quiet_after_much(&clock).await;
     }
 }

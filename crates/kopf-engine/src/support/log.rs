@@ -7,15 +7,10 @@ use std::any::Any;
 use std::sync::Arc;
 
 use kopf_object::ObjectReference;
+use kopf_reaction::{Note, Severity};
 
-/// How much a record matters; the numbers are those of Python's `logging`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    Debug = 10,
-    Info = 20,
-    Warning = 30,
-    Error = 40,
-}
+/// The logger of everything about objects.
+pub(crate) const OBJECTS: &str = "kopf.objects";
 
 /// An error of the user's code, kept as the front knows it, for its traceback.
 pub type FrontError = Arc<dyn Any + Send + Sync>;
@@ -23,7 +18,7 @@ pub type FrontError = Arc<dyn Any + Send + Sync>;
 /// One log record.
 #[derive(Clone)]
 pub struct Record {
-    pub level: Level,
+    pub severity: Severity,
     /// The name of the logger, such as `kopf.objects`.
     pub target: &'static str,
     pub message: String,
@@ -37,7 +32,7 @@ pub struct Record {
 
 /// Where records go: implemented by every front.
 pub trait Sink: Send + Sync + 'static {
-    fn enabled(&self, level: Level, target: &'static str) -> bool;
+    fn enabled(&self, severity: Severity, target: &'static str) -> bool;
     fn emit(&self, record: Record);
 }
 
@@ -56,7 +51,7 @@ impl Log {
     pub fn silent() -> Self {
         struct Silence;
         impl Sink for Silence {
-            fn enabled(&self, _: Level, _: &'static str) -> bool {
+            fn enabled(&self, _: Severity, _: &'static str) -> bool {
                 false
             }
             fn emit(&self, _: Record) {}
@@ -64,33 +59,69 @@ impl Log {
         Self { sink: Arc::new(Silence) }
     }
 
-    pub fn enabled(&self, level: Level, target: &'static str) -> bool {
-        self.sink.enabled(level, target)
+    pub fn enabled(&self, severity: Severity, target: &'static str) -> bool {
+        self.sink.enabled(severity, target)
     }
 
     pub fn record(&self, record: Record) {
-        if self.sink.enabled(record.level, record.target) {
+        if self.sink.enabled(record.severity, record.target) {
             self.sink.emit(record);
         }
     }
 
-    pub fn emit(&self, level: Level, target: &'static str, message: String) {
-        self.record(Record { level, target, message, reference: None, local: true, error: None });
+    pub fn emit(&self, severity: Severity, target: &'static str, message: String) {
+        self.record(Record { severity, target, message, reference: None, local: true, error: None });
+    }
+
+    /// A line about an object. It is never posted as a Kubernetes event.
+    pub(crate) fn about(&self, reference: &Arc<ObjectReference>, severity: Severity, message: String) {
+        let reference = Some(Arc::clone(reference));
+        self.record(Record { severity, target: OBJECTS, message, reference, local: true, error: None });
+    }
+
+    /// An error about an object, with the traceback of the user's code if there is one.
+    pub(crate) fn error_about(&self, reference: &Arc<ObjectReference>, message: String, error: Option<FrontError>) {
+        let (severity, reference) = (Severity::Error, Some(Arc::clone(reference)));
+        self.record(Record { severity, target: OBJECTS, message, reference, local: true, error });
+    }
+
+    /// What the decisions of `kopf-reaction` have to say about an object; the error is that of the last call.
+    pub(crate) fn notes_about(
+        &self,
+        reference: &Arc<ObjectReference>,
+        notes: impl IntoIterator<Item = Note>,
+        error: Option<&FrontError>,
+    ) {
+        self.notes(OBJECTS, Some(reference), notes, error);
+    }
+
+    /// The same for any logger, and possibly about no object.
+    pub(crate) fn notes(
+        &self,
+        target: &'static str,
+        reference: Option<&Arc<ObjectReference>>,
+        notes: impl IntoIterator<Item = Note>,
+        error: Option<&FrontError>,
+    ) {
+        for Note { severity, text: message, traceback, local } in notes {
+            let error = if traceback { error.cloned() } else { None };
+            self.record(Record { severity, target, message, reference: reference.cloned(), local, error });
+        }
     }
 
     pub fn debug(&self, target: &'static str, message: String) {
-        self.emit(Level::Debug, target, message);
+        self.emit(Severity::Debug, target, message);
     }
 
     pub fn info(&self, target: &'static str, message: String) {
-        self.emit(Level::Info, target, message);
+        self.emit(Severity::Info, target, message);
     }
 
     pub fn warn(&self, target: &'static str, message: String) {
-        self.emit(Level::Warning, target, message);
+        self.emit(Severity::Warning, target, message);
     }
 
     pub fn error(&self, target: &'static str, message: String) {
-        self.emit(Level::Error, target, message);
+        self.emit(Severity::Error, target, message);
     }
 }

@@ -1,14 +1,14 @@
-//! 3. What is remembered about an object between its cycles: little, and nothing that it can do without.
+//! What the operator remembers of an object between its passes: little, and nothing that it can do without.
 
-use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::background::BackgroundOfObject;
+use super::indexes::IndexingMemory;
+use crate::background::TasksHandle;
 use crate::front::{CycleContext, FrontSlot};
-use crate::patching::Change;
-use crate::worker::IndexingMemory;
+use crate::patching::ObjectPatch;
+use crate::support::Version;
 
 /// The memory of one object, from its first event until it is gone.
 #[derive(Default)]
@@ -22,7 +22,7 @@ pub(crate) struct ObjectMemory {
     /// Updates in a row which its own handlers have caused.
     pub own_updates: u8,
     /// It is not in the cluster any more, but its deletion is still to be handled, in memory.
-    pub is_ghost: bool,
+    pub is_gone: bool,
     /// The newest version that was looked at or made by our own patch.
     pub version: Option<Version>,
     /// What the finished handlers of an unfinished handling have seen; None when nothing is under way.
@@ -33,7 +33,7 @@ pub(crate) struct ObjectMemory {
     pub indexing: Option<Box<IndexingMemory>>,
     pub throttle: Throttle,
     /// The daemons and timers of the object; None if it has never had any.
-    pub background: Option<BackgroundOfObject>,
+    pub background: Option<TasksHandle>,
 }
 
 impl ObjectMemory {
@@ -49,7 +49,7 @@ impl ObjectMemory {
 
     /// Neither handlers nor errors nor daemons of the object need another look at it.
     pub fn has_nothing_pending(&self) -> bool {
-        self.partly_handled.is_none() && !self.throttle.is_on() && self.background.is_none() && !self.is_ghost
+        self.partly_handled.is_none() && !self.throttle.is_on() && self.background.is_none() && !self.is_gone
     }
 
     /// Remembers the newest version.
@@ -61,19 +61,11 @@ impl ObjectMemory {
 /// A change that the API could not take for the moment. It is kept until it can, so that no handler has to be called again
 /// for what it has done already.
 pub(crate) struct Unapplied {
-    pub change: Change,
+    pub patch: ObjectPatch,
     /// For the transformations of the user's patch.
     pub context: Arc<CycleContext>,
     /// All handlers are done by it.
     pub fully_handled: bool,
-}
-
-/// A version of an object that can be compared with others. There is one per object, so that every word counts.
-pub(crate) type Version = NonZeroU64;
-
-/// The number in a resource version; None if it is not a number, and so cannot be compared.
-pub(crate) fn version_number(version: Option<&str>) -> Option<Version> {
-    version.and_then(|version| version.parse().ok())
 }
 
 /// The pauses of one object after unexpected errors; empty if all is well.
@@ -121,6 +113,8 @@ impl Throttle {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
     use super::*;
 
     #[test]
@@ -133,9 +127,6 @@ mod tests {
         for (version, known) in [(4, true), (5, true), (6, false), (0, false)] {
             assert_eq!(memory.knows(NonZeroU64::new(version)), known, "{version:?}");
         }
-        assert_eq!(version_number(Some("12")), NonZeroU64::new(12));
-        assert_eq!(version_number(Some("0")), None);
-        assert_eq!(version_number(Some("12x")), None);
     }
 
     #[test]

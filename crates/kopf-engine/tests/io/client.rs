@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use kopf_engine::{Api, ApiError, Level, NetworkingSettings, PatchKind, Vault};
+use kopf_engine::{Api, ApiError, NetworkingSettings, PatchKind, Severity, Vault};
 use serde_json::{Value, json};
 
 use crate::fake::{Answer, Fake, status};
@@ -212,7 +212,7 @@ async fn a_path_that_refuses_accepted_credentials_fails_alone() {
         assert_eq!(vault.current().is_some(), kept, "{what}");
         assert_eq!(refused.is_finished(), kept, "{what}");
         let warnings: Vec<String> =
-            fake.logged(Level::Warning).into_iter().filter(|text| text.contains("/bad was refused")).collect();
+            fake.logged(Severity::Warning).into_iter().filter(|text| text.contains("/bad was refused")).collect();
         assert_eq!(warnings.len(), usize::from(kept), "{what}: {:?}", fake.warnings());
         if kept {
             let error = refused.await.unwrap().unwrap_err();

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use kopf_engine::{Discovery, Insight, Judge, NamespacePattern, NoJudge, SchemaBook, Settings, Wanted};
+use kopf_engine::{
+    Discovery, Insight, NamespacePattern, NoSelectorCallbacks, SchemaBook, SelectorCallbacks, Settings, Wanted,
+};
 use kopf_reaction::{Resource, ServedSelector};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -19,16 +21,22 @@ struct Running {
     start: Instant,
 }
 
-fn run_with(settings: &Settings, wanted: Wanted, judge: Arc<dyn Judge>, fake: Fake) -> Running {
+fn run_with(
+    settings: &Settings,
+    wanted: Wanted,
+    selector_callbacks: Arc<dyn SelectorCallbacks>,
+    fake: Fake,
+) -> Running {
     let api = fake.api_with(&settings.networking);
-    let (discovery, insights) = Discovery::new(api, settings, fake.clock.clone(), fake.log.clone(), wanted, judge);
+    let (discovery, insights) =
+        Discovery::new(api, settings, fake.clock.clone(), fake.log.clone(), wanted, selector_callbacks);
     let schemas = discovery.schemas();
     tokio::spawn(discovery.run());
     Running { fake, insights, schemas, start: Instant::now() }
 }
 
 fn run(wanted: Wanted, respond: impl FnMut(&Seen) -> Answer + Send + 'static) -> Running {
-    run_with(&Settings::default(), wanted, Arc::new(NoJudge), Fake::new(respond))
+    run_with(&Settings::default(), wanted, Arc::new(NoSelectorCallbacks), Fake::new(respond))
 }
 
 impl Running {
@@ -331,7 +339,7 @@ async fn without_scanning_nothing_is_observed() {
     settings.scanning.disabled = true;
     let fake = Fake::new(|seen| aggregated(seen, &["g.io"]).unwrap_or_else(|| status(500)));
     let wanted = wanted(&[json!({"group": "g.io", "any_name": "things"})], &["one", "t*"]);
-    let mut running = run_with(&settings, wanted, Arc::new(NoJudge), fake);
+    let mut running = run_with(&settings, wanted, Arc::new(NoSelectorCallbacks), fake);
     running.expect(&["things.v1.g.io"], &["one"]).await;
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(running.fake.urls(), ["/apis"]);
@@ -353,7 +361,7 @@ async fn ambiguous_names_are_refused() {
 /// Wants what is in the group `h.io`, and namespaces that begin with `n`.
 struct Picky;
 
-impl Judge for Picky {
+impl SelectorCallbacks for Picky {
     fn resource(&self, selector: usize, resource: Arc<Resource>) -> BoxFuture<'_, bool> {
         Box::pin(async move { selector == 0 && resource.group == "h.io" })
     }

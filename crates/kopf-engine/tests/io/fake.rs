@@ -14,7 +14,7 @@ use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, StreamBody};
 use jiff::Timestamp;
-use kopf_engine::{Api, Clock, Level, Log, NetworkingSettings, Record, Sink, Vault};
+use kopf_engine::{Api, Clock, Log, NetworkingSettings, Record, Severity, Sink, Vault};
 use kube::client::Body;
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ type Responder = Box<dyn FnMut(&Seen) -> Answer + Send>;
 /// The API, the log, and everything made of them.
 pub struct Fake {
     requests: Arc<Mutex<Vec<Seen>>>,
-    logs: Arc<Mutex<Vec<(Level, String)>>>,
+    logs: Arc<Mutex<Vec<(Severity, String)>>>,
     pub client: kube::Client,
     pub clock: Clock,
     pub log: Log,
@@ -110,7 +110,7 @@ impl Fake {
                 to_response(answer).await
             }
         });
-        let logs: Arc<Mutex<Vec<(Level, String)>>> = Arc::default();
+        let logs: Arc<Mutex<Vec<(Severity, String)>>> = Arc::default();
         Self {
             requests,
             client: kube::Client::new(service, "default"),
@@ -139,24 +139,24 @@ impl Fake {
 
     /// All that was logged at warning or above.
     pub fn warnings(&self) -> Vec<String> {
-        self.logged(Level::Warning)
+        self.logged(Severity::Warning)
     }
 
-    pub fn logged(&self, level: Level) -> Vec<String> {
+    pub fn logged(&self, level: Severity) -> Vec<String> {
         let logs = self.logs.lock().unwrap();
         logs.iter().filter(|(logged, _)| *logged >= level).map(|(_, text)| text.clone()).collect()
     }
 }
 
-struct Memory(Arc<Mutex<Vec<(Level, String)>>>);
+struct Memory(Arc<Mutex<Vec<(Severity, String)>>>);
 
 impl Sink for Memory {
-    fn enabled(&self, _: Level, _: &'static str) -> bool {
+    fn enabled(&self, _: Severity, _: &'static str) -> bool {
         true
     }
 
     fn emit(&self, record: Record) {
-        self.0.lock().unwrap().push((record.level, record.message));
+        self.0.lock().unwrap().push((record.severity, record.message));
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use kopf_engine::{
-    EventKind, Judge, Level, OnForbidden, StreamHealth, StreamItem, StreamState, WatchStream, WatchingSettings,
+    EventType, OnForbidden, SelectorCallbacks, Severity, StreamHealth, StreamItem, StreamState, WatchStream,
+    WatchingSettings,
 };
 use kopf_reaction::Resource;
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ struct OnlyThings;
 const YES: usize = 5;
 const NO: usize = 6;
 
-impl Judge for OnlyThings {
+impl SelectorCallbacks for OnlyThings {
     fn resource(&self, _: usize, _: Arc<Resource>) -> BoxFuture<'_, bool> {
         Box::pin(async { false })
     }
@@ -60,7 +61,7 @@ fn start(settings: WatchingSettings, on_forbidden: OnForbidden, fake: Fake) -> R
         namespace: Some("ns".into()),
         health: Arc::clone(&health),
         on_forbidden,
-        judge: Arc::new(OnlyThings),
+        selector_callbacks: Arc::new(OnlyThings),
     };
     let task = tokio::spawn(stream.run(sender));
     Running { fake, items, health, task }
@@ -81,14 +82,14 @@ impl Running {
                 StreamItem::Rewound => "rewound".to_owned(),
                 StreamItem::ListDone => "done".to_owned(),
                 StreamItem::Forbidden { listing } => format!("forbidden listing={listing}"),
-                StreamItem::Event { kind, raw } => {
+                StreamItem::Event { event, raw } => {
                     let object: Value = serde_json::from_slice(&raw).unwrap();
                     assert_eq!((&object["apiVersion"], &object["kind"]), (&json!("g.io/v1"), &json!("Thing")));
-                    let kind = match kind {
-                        EventKind::Listed => "=",
-                        EventKind::Added => "+",
-                        EventKind::Modified => "~",
-                        EventKind::Deleted => "-",
+                    let kind = match event {
+                        EventType::Listed => "=",
+                        EventType::Added => "+",
+                        EventType::Modified => "~",
+                        EventType::Deleted => "-",
                     };
                     let metadata = &object["metadata"];
                     format!(
@@ -288,7 +289,7 @@ async fn silence_ends_a_watch_but_events_keep_it_alive() {
     // Two pauses with events, one silence, and the pause before the reconnect.
     assert_eq!(start.elapsed().as_secs(), 60 + 60 + 70);
     assert_eq!(running.watches().last().unwrap().parameter("resourceVersion"), Some("12"));
-    let debug = running.fake.logged(Level::Debug);
+    let debug = running.fake.logged(Severity::Debug);
     assert!(
         debug.contains(&"Watch-stream for things.v1.g.io in 'ns' is inactive, reconnecting.".to_owned()),
         "{debug:?}"
@@ -318,7 +319,7 @@ async fn failures_are_repeated_for_ever_and_told_once() {
         "{warnings:?}"
     );
     let restored = "The watch-stream for things.v1.g.io in 'ns' works again.".to_owned();
-    assert!(running.fake.logged(Level::Info).contains(&restored));
+    assert!(running.fake.logged(Severity::Info).contains(&restored));
     assert_eq!((running.health.failures(), running.health.last_error()), (0, None));
     assert_eq!(running.health.restarts(), 32);
 }
@@ -457,7 +458,7 @@ async fn settings_shape_the_requests() {
 #[tokio::test(start_paused = true)]
 async fn missing_permissions_may_be_told_to_the_consumer() {
     let fake = Fake::new(|seen| if seen.is_watch() { status(403) } else { page("10", "", &[]) });
-    let mut running = start(WatchingSettings::default(), OnForbidden::Tell, fake);
+    let mut running = start(WatchingSettings::default(), OnForbidden::Notify, fake);
     assert_eq!(running.next(3).await, ["list", "done", "forbidden listing=false"]);
     assert!(running.fake.warnings().is_empty());
 }

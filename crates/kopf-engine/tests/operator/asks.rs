@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use kopf_engine::{Level, StorageContent};
+use kopf_engine::{Severity, StorageContent};
 use kopf_reaction::{DiffBaseStorage, Lifecycle, ProgressStorage, StorageOperation};
 use serde_json::{Value, json};
 
@@ -134,7 +134,7 @@ async fn a_refused_patch_with_a_storage_of_the_user_is_tried_again_later() {
     });
     running.expect_calls(&["create_fn(a)"; 2]).await;
     assert_eq!(running.cluster.field("a", "/metadata/annotations/mine"), "stored");
-    let errors = running.script.logged(Level::Error);
+    let errors = running.script.logged(Severity::Error);
     assert_eq!(errors.len(), 1, "{errors:?}");
     assert!(errors[0].starts_with("[a] Throttling for 1 seconds due to an unexpected error: PATCH"), "{errors:?}");
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use kopf_engine::{FrontFailure, Level};
+use kopf_engine::{FrontFailure, Severity};
 use kopf_reaction::{CallError, StopReasons};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -91,7 +91,7 @@ async fn a_daemon_lives_as_long_as_its_object() {
     running.cluster.delete("a");
     wait_for_end(&running).await;
     running.expect_calls(&["background_fn(a)"]).await;
-    assert_eq!(running.script.logged(Level::Warning), Vec::<String>::new());
+    assert_eq!(running.script.logged(Severity::Warning), Vec::<String>::new());
     let patches: Vec<String> = running.cluster.patches("a").into_iter().map(|(label, _)| label).collect();
     assert_eq!(patches, ["json a", "json a"], "{}", running.story());
     running.finish().await.unwrap();
@@ -149,15 +149,16 @@ async fn the_times_of_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_that_cannot_be_told_is_the_default_backoff() {
+async fn a_failed_initial_delay_is_the_default_backoff() {
     let mut script = Script::new(&[timer(json!({"initial_delay": {"callback": true}}))]);
     script.initial_delay = Box::new(|_| Err(FrontFailure::new("oops")));
     let start_of_test = Instant::now();
     let running = start(script, |cluster| cluster.create("a", json!({})));
     running.wait_for_calls(1).await;
     assert_eq!(start_of_test.elapsed().as_secs(), 60);
-    let told = "[a] The initial delay of Timer 'background_fn' cannot be told, it is 60 seconds: oops";
-    assert_eq!(running.script.logged(Level::Error), [told]);
+    let told =
+        "[a] The function for the initial delay of Timer 'background_fn' has failed; the delay is 60 seconds: oops";
+    assert_eq!(running.script.logged(Severity::Error), [told]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -205,7 +206,7 @@ async fn stopping_by_steps() {
         let free = start_of_stopping.elapsed().as_millis();
         assert!((free_at..free_at + 50).contains(&free), "{free}");
         assert_eq!(told.take(), expected, "{}", running.story());
-        assert_eq!(running.script.logged(Level::Warning), [format!("[a] Daemon 'background_fn' {warning}")]);
+        assert_eq!(running.script.logged(Severity::Warning), [format!("[a] Daemon 'background_fn' {warning}")]);
         running.finish().await.unwrap();
     }
 }
@@ -221,7 +222,7 @@ async fn the_object_waits_for_what_has_no_timeout_and_is_free_at_once_then() {
     running.pass(130).await;
     assert_eq!(running.cluster.field("a", "/metadata/finalizers"), json!([FINALIZER]));
     let looks =
-        running.script.logged(Level::Debug).into_iter().filter(|text| text.contains("is still exiting")).count();
+        running.script.logged(Severity::Debug).into_iter().filter(|text| text.contains("is still exiting")).count();
     assert_eq!(looks, 3, "{}", running.story());
     let start_of_release = Instant::now();
     hold.release(1);
@@ -294,7 +295,7 @@ async fn timers_survive_the_failures_of_patches() {
     running.wait_for_calls(1).await;
     running.wait("the patch", |running| running.cluster.field("a", "/metadata/labels/l") == "1").await;
     running.wait_for_calls(3).await;
-    let failures = running.script.logged(Level::Error);
+    let failures = running.script.logged(Severity::Error);
     assert!(failures.iter().any(|text| text.contains("Patching has failed, and will be tried again")), "{failures:?}");
     running.finish().await.unwrap();
 }
@@ -319,7 +320,7 @@ async fn all_ends_with_the_operator() {
     assert_eq!(reasons, expected);
     assert!((1..3).contains(&start_of_exit.elapsed().as_secs()), "{:?}", start_of_exit.elapsed());
     let warning = "[a] Daemon 'deaf_fn' did not exit in time. Leaving it orphaned.";
-    assert_eq!(script.logged(Level::Warning), [warning]);
+    assert_eq!(script.logged(Severity::Warning), [warning]);
     assert_eq!(cluster.field("a", "/metadata/finalizers"), json!([FINALIZER]));
 }
 

@@ -184,7 +184,7 @@ impl Cluster {
             Route::Object { collection, namespace, name, subresource } => {
                 let namespace = namespace.as_deref().unwrap_or_default();
                 let is_status = subresource.as_deref() == Some("status");
-                state.store.patch(collection, namespace, name, is_status, &asked.content_type, &asked.body)
+                state.store.patch((collection, namespace, name), is_status, &asked.content_type, &asked.body)
             }
         };
         drop(state);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kopf_engine::Level;
+use kopf_engine::Severity;
 use serde_json::{Value, json};
 
 use crate::cluster::{Fault, THINGS};
@@ -76,7 +76,7 @@ async fn an_unclear_removal_of_the_finalizer_calls_nobody_again() {
         running.cluster.delete("a");
         running.wait("the deletion", |running| running.cluster.get("a").is_none()).await;
         running.expect_calls(&["create_fn(a)", "delete_fn(a)"]).await;
-        let logged = running.script.logged(Level::Warning);
+        let logged = running.script.logged(Severity::Warning);
         assert!(
             logged.iter().all(|text| text.starts_with("Request attempt #1/9 failed; will retry: PATCH /apis/g.io/v1/")),
             "{logged:?}"
@@ -91,8 +91,8 @@ async fn each_try_of_a_patch_is_logged_with_its_object() {
         (0..9).for_each(|_| cluster.fault("merge a", Fault::Refused(500, "oops")));
         cluster.create("a", json!({"field": 1}));
     });
-    running.wait("the last try", |running| running.script.logged(Level::Error).len() >= 9).await;
-    let logged = running.script.logged(Level::Error);
+    running.wait("the last try", |running| running.script.logged(Severity::Error).len() >= 9).await;
+    let logged = running.script.logged(Severity::Error);
     let path = "PATCH /apis/g.io/v1/namespaces/ns/things/a: 500 oops";
     for (index, text) in logged[..8].iter().enumerate() {
         assert_eq!(*text, format!("Request attempt #{}/9 failed; will retry: {path}", index + 1));
@@ -125,7 +125,7 @@ async fn what_the_api_refuses_is_told_once_and_the_rest_is_kept() {
         assert_eq!(running.script.calls(), ["create_fn(a)"], "{what}\n{}", running.story());
         assert_eq!(running.cluster.field("a", "/metadata/labels"), labels, "{what}\n{}", running.story());
         assert_eq!(running.cluster.field("a", "/status"), status, "{what}\n{}", running.story());
-        let errors = running.script.logged(Level::Error);
+        let errors = running.script.logged(Severity::Error);
         assert_eq!(errors.len(), 1, "{what}: {errors:#?}");
         let text = "[a] The API has rejected a patch; what the handlers wanted there is lost: PATCH /apis/g.io";
         assert!(errors[0].starts_with(text), "{errors:?}");
@@ -149,7 +149,7 @@ async fn a_refused_transformation_does_not_keep_the_object_from_being_deleted() 
     running.cluster.delete("a");
     running.wait("the deletion", |running| running.cluster.get("a").is_none()).await;
     running.expect_calls(&["delete_fn(a)"]).await;
-    let errors = running.script.logged(Level::Error);
+    let errors = running.script.logged(Severity::Error);
     assert_eq!(errors.len(), 1, "{errors:#?}");
 }
 
@@ -161,7 +161,7 @@ async fn a_status_that_is_no_subresource_any_more_is_told_and_the_object_goes_on
     });
     running.wait_for_handling("a").await;
     running.expect_calls(&["create_fn(a)"]).await;
-    assert_eq!(running.script.logged(Level::Error).len(), 1, "{}", running.story());
+    assert_eq!(running.script.logged(Severity::Error).len(), 1, "{}", running.story());
 }
 
 #[tokio::test(start_paused = true)]
@@ -176,14 +176,14 @@ async fn without_the_permission_to_patch_the_object_is_throttled_and_patched_lat
         running.wait_for_handling("a").await;
         running.expect_calls(&["create_fn(a)"]).await;
         assert_eq!(running.cluster.field("a", "/status/create_fn"), "x", "{request}");
-        let errors: Vec<_> = running.script.logged(Level::Error);
+        let errors: Vec<_> = running.script.logged(Severity::Error);
         let delays: Vec<_> = errors.iter().map(|text| text.split(" due").next().unwrap()).collect();
         assert_eq!(
             delays,
             ["[a] Throttling for 1 seconds", "[a] Throttling for 1 seconds", "[a] Throttling for 2 seconds"]
         );
         let over = "[a] Throttling is over. Switching back to normal operations.".to_owned();
-        assert!(running.script.logged(Level::Info).contains(&over));
+        assert!(running.script.logged(Severity::Info).contains(&over));
         running.finish().await.unwrap();
     }
 }
@@ -232,7 +232,7 @@ async fn an_object_that_vanishes_during_the_handling_is_forgotten() {
     hold.release(1);
     running.wait_for_request("merge a", 1).await;
     running.expect_calls(&["create_fn(a)"]).await;
-    assert_eq!(running.script.logged(Level::Warning), Vec::<String>::new());
+    assert_eq!(running.script.logged(Severity::Warning), Vec::<String>::new());
 }
 
 /// The object is replaced by another one under the same name, at some moment; that one is handled on its own.
@@ -265,7 +265,7 @@ async fn another_object_under_the_same_name_is_left_alone() {
         if label == "merge a/status" {
             assert_eq!(running.cluster.field("a", "/status/create_fn"), 2);
         }
-        assert_eq!(running.script.logged(Level::Warning), Vec::<String>::new(), "{label}");
+        assert_eq!(running.script.logged(Severity::Warning), Vec::<String>::new(), "{label}");
         running.finish().await.unwrap();
     }
 }
@@ -317,7 +317,7 @@ async fn a_crash_of_the_discovery_ends_the_operator() {
     let logged = running.script.clone();
     let error = running.end().await.unwrap_err().to_string();
     assert_eq!(error, "The discovery has crashed: a bug, on purpose.");
-    assert!(logged.logged(Level::Error).iter().any(|text| text.starts_with(&error)));
+    assert!(logged.logged(Severity::Error).iter().any(|text| text.starts_with(&error)));
 }
 
 /// Nothing of the above may take for ever, or happen too often.
@@ -332,7 +332,7 @@ async fn an_object_that_changes_all_the_time_does_not_spin() {
     });
     running.wait_for_handling("a").await;
     running.expect_calls(&["create_fn(a)"]).await;
-    let errors = running.script.logged(Level::Error);
+    let errors = running.script.logged(Severity::Error);
     let text =
         "[a] Throttling for 1 seconds due to an unexpected error: the object changes faster than it can be patched";
     assert_eq!(errors, [text]);

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 
-use kopf_engine::Level;
+use kopf_engine::Severity;
 use kopf_reaction::CallError;
 use serde_json::{Value, json};
 
@@ -64,8 +64,8 @@ async fn a_whole_life_costs_few_patches_and_no_reading() {
     let labels = running.cluster.labels();
     assert!(!labels.contains(&"get a".to_owned()), "{labels:?}");
     assert_eq!(labels.iter().filter(|label| *label == "list things").count(), 1, "{labels:?}");
-    assert_eq!(running.script.logged(Level::Warning), Vec::<String>::new());
-    let notes = running.script.logged(Level::Debug);
+    assert_eq!(running.script.logged(Severity::Warning), Vec::<String>::new());
+    let notes = running.script.logged(Severity::Debug);
     assert!(notes.contains(&"[a] Deleted, really deleted, and we are notified.".to_owned()), "{notes:#?}");
     running.finish().await.unwrap();
 }
@@ -268,7 +268,7 @@ async fn a_deletion_that_overtakes_the_finalizer_is_handled_in_memory() {
     assert_eq!(running.script.calls().len(), 4, "{}", running.story());
     assert_eq!(running.cluster.patches("a").len(), patches, "there is nothing to be patched");
     let told = "[a] The object was deleted at the moment when the finalizer was added";
-    let warnings = running.script.logged(Level::Warning);
+    let warnings = running.script.logged(Severity::Warning);
     assert_eq!(warnings.iter().filter(|text| text.starts_with(told)).count(), 1, "{warnings:?}");
     running.finish().await.unwrap();
 }

@@ -1,6 +1,6 @@
 //! Kinds and namespaces that come and go while the operator runs.
 
-use kopf_engine::Level;
+use kopf_engine::Severity;
 use serde_json::json;
 
 use crate::cluster::{NAMESPACES, THINGS};
@@ -16,7 +16,7 @@ async fn a_kind_that_appears_later_is_served_then() {
     let running = start(creations(), |cluster| cluster.change(|store| store.undefine()));
     running.wait("a ready operator", |running| running.script.seen().ready).await;
     running.pass(50).await;
-    let warnings = running.script.logged(Level::Warning);
+    let warnings = running.script.logged(Severity::Warning);
     assert!(warnings[0].starts_with("Unresolved resources cannot be served (try creating their CRDs)"), "{warnings:?}");
     running.cluster.change(|store| store.define());
     running.cluster.create("a", json!({"field": 1}));

@@ -269,7 +269,7 @@ async fn handlers_that_change_their_own_objects_are_braked() {
     running.pass(60).await;
     let calls = running.script.calls().len();
     assert!((12..20).contains(&calls), "{calls}");
-    let warnings = running.script.logged(kopf_engine::Level::Warning);
+    let warnings = running.script.logged(kopf_engine::Severity::Warning);
     let text =
         "[a] Handler 'update_fn' changes spec.field of its own object at each call, which calls it again: 10 times";
     assert!(warnings[0].starts_with(text), "{warnings:?}");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kopf_engine::Level;
+use kopf_engine::Severity;
 use serde_json::{Value, json};
 
 use crate::cluster::{Fault, PEERINGS};
@@ -32,7 +32,7 @@ fn start_beside_a_boss(faults: Vec<(&str, Fault)>) -> Running {
 }
 
 fn has_logged(running: &Running, start: &str) -> bool {
-    running.script.logged(Level::Debug).iter().any(|text| text.starts_with(start))
+    running.script.logged(Severity::Debug).iter().any(|text| text.starts_with(start))
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,5 +91,5 @@ async fn a_crash_of_the_peering_ends_the_operator() {
     let logged = running.script.clone();
     let error = running.end().await.unwrap_err().to_string();
     assert_eq!(error, "The watch-stream of clusterkopfpeerings.v1.kopf.dev has crashed: a bug, on purpose.");
-    assert!(logged.logged(Level::Error).iter().any(|text| text.starts_with(&error)));
+    assert!(logged.logged(Severity::Error).iter().any(|text| text.starts_with(&error)));
 }

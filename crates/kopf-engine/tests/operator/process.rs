@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kopf_engine::{Level, OperatorError};
+use kopf_engine::{OperatorError, Severity};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -129,7 +129,7 @@ async fn a_stop_takes_bounded_time() {
         assert!((expected..expected + 0.5).contains(&took), "{what}: {took}");
         assert_eq!(cluster.is_handled("a"), duration.is_some(), "{what}");
         assert!(!cluster.is_handled("b"), "{what}");
-        let left = script.logged(Level::Warning);
+        let left = script.logged(Severity::Warning);
         let expected = if duration.is_some() { 1 } else { 2 };
         let expected = format!("The operator stops while handlers are still running for {expected} object(s).");
         assert!(left.len() == 1 && left[0].starts_with(&expected), "{what}: {left:?}");
@@ -206,6 +206,6 @@ async fn refused_credentials_are_replaced_by_a_new_login() {
     running.wait_for_handling("b").await;
     assert_eq!(logins.load(Ordering::SeqCst), 2);
     assert_eq!(running.script.calls(), ["create_fn(a)", "create_fn(b)"]);
-    assert_eq!(running.script.logged(Level::Warning), Vec::<String>::new());
+    assert_eq!(running.script.logged(Severity::Warning), Vec::<String>::new());
     running.finish().await.unwrap();
 }

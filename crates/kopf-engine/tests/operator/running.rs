@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kopf_engine::{Clock, Level, OperatorError, OperatorOptions, Stop, run_by};
+use kopf_engine::{Clock, OperatorError, OperatorOptions, Severity, Stop, run_by};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -120,7 +120,7 @@ impl Running {
         story.extend(requests.iter().map(|asked| format!("  {} {} {}", asked.label, asked.query, asked.body)));
         story.push(format!("calls: {:?}", self.script.calls()));
         story.push("log:".to_owned());
-        story.extend(self.script.logged(Level::Debug).into_iter().map(|text| format!("  {text}")));
+        story.extend(self.script.logged(Severity::Debug).into_iter().map(|text| format!("  {text}")));
         story.join("\n")
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use futures::future::BoxFuture;
 use kopf_engine::{
     ActivityCall, BackgroundCall, CallReply, Children, Configuration, CycleContext, Front, FrontFailure, HandlerCall,
-    Level, Record, Services, Settings, Sink, StorageContent, StorageQuestion,
+    Record, Services, Settings, Severity, Sink, StorageContent, StorageQuestion,
 };
 use kopf_object::Body;
 use kopf_reaction::{CallError, FilterQuestion, Handler, HandlerState, Resource, StopReasons, StorageOperation};
@@ -99,7 +99,7 @@ pub struct Seen {
     pub activities: Vec<String>,
     /// Other questions, by their names.
     pub asks: Vec<String>,
-    pub logs: Vec<(Level, String)>,
+    pub logs: Vec<(Severity, String)>,
     pub ready: bool,
     /// The calls under way, now and at most, by the ids of handlers.
     pub under_way: BTreeMap<String, (usize, usize)>,
@@ -172,7 +172,7 @@ impl Script {
     }
 
     /// The messages of this level and above.
-    pub fn logged(&self, level: Level) -> Vec<String> {
+    pub fn logged(&self, level: Severity) -> Vec<String> {
         let seen = self.seen();
         seen.logs.iter().filter(|(logged, _)| *logged >= level).map(|(_, text)| text.clone()).collect()
     }
@@ -219,14 +219,14 @@ impl Hold {
 }
 
 impl Sink for Script {
-    fn enabled(&self, _: Level, _: &'static str) -> bool {
+    fn enabled(&self, _: Severity, _: &'static str) -> bool {
         true
     }
 
     fn emit(&self, record: Record) {
         let name = record.reference.as_ref().and_then(|reference| reference.name.clone());
         let prefix = name.map(|name| format!("[{name}] ")).unwrap_or_default();
-        self.record(|seen| seen.logs.push((record.level, format!("{prefix}{}", record.message))));
+        self.record(|seen| seen.logs.push((record.severity, format!("{prefix}{}", record.message))));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kopf_engine::{Level, StorageContent};
+use kopf_engine::{Severity, StorageContent};
 use kopf_reaction::{DiffBaseStorage, ProgressStorage};
 use serde_json::{Value, json};
 
@@ -251,7 +251,7 @@ async fn objects_without_matching_handlers_are_left_alone() {
     running.cluster.delete("a");
     running.pass(50).await;
     assert!(running.cluster.patches("a").is_empty() && running.script.calls().is_empty(), "{}", running.story());
-    let about = running.script.logged(Level::Debug).into_iter().filter(|text| text.starts_with("[a]"));
+    let about = running.script.logged(Severity::Debug).into_iter().filter(|text| text.starts_with("[a]"));
     assert_eq!(about.collect::<Vec<_>>(), Vec::<String>::new());
 }
 
@@ -309,7 +309,7 @@ async fn versions_that_go_back_are_believed() {
     running.cluster.update("a", json!({"spec": {"field": 100}}));
     running.wait_for_handling("a").await;
     assert_eq!(running.script.calls().len(), calls + 1, "{}", running.story());
-    let warnings = running.script.logged(Level::Warning);
+    let warnings = running.script.logged(Severity::Warning);
     assert!(warnings.iter().any(|text| text.starts_with("The server has gone back in its history")), "{warnings:?}");
     running.finish().await.unwrap();
 }
@@ -332,7 +332,7 @@ async fn a_deletion_does_not_wait_for_the_end_of_a_throttling() {
         cluster.fault("merge a", Fault::Refused(403, "forbidden"));
         cluster.create("a", json!({"field": 1}));
     });
-    running.wait("the throttling", |running| !running.script.logged(Level::Error).is_empty()).await;
+    running.wait("the throttling", |running| !running.script.logged(Severity::Error).is_empty()).await;
     let under_way = |running: &Running| running.script.seen().under_way.get("daemon_fn").map_or(0, |(now, _)| *now);
     assert_eq!(under_way(&running), 1);
     running.cluster.change(|store| store.remove(THINGS, "ns", "a"));

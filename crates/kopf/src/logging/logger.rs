@@ -6,7 +6,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use kopf_engine::Level;
+use kopf_engine::Severity;
 use kopf_object::ObjectReference;
 use kopf_reaction::Activity;
 
@@ -52,25 +52,25 @@ impl Logger {
 
     /// Logs a message for developers.
     pub fn debug(&self, message: impl Display) {
-        self.log(Level::Debug, &message);
+        self.log(Severity::Debug, &message);
     }
 
     /// Logs what happened.
     pub fn info(&self, message: impl Display) {
-        self.log(Level::Info, &message);
+        self.log(Severity::Info, &message);
     }
 
     /// Logs what may be wrong.
     pub fn warn(&self, message: impl Display) {
-        self.log(Level::Warning, &message);
+        self.log(Severity::Warning, &message);
     }
 
     /// Logs what is wrong.
     pub fn error(&self, message: impl Display) {
-        self.log(Level::Error, &message);
+        self.log(Severity::Error, &message);
     }
 
-    fn log(&self, level: Level, message: &dyn Display) {
+    fn log(&self, level: Severity, message: &dyn Display) {
         emit(level, self.name, message, self.reference.as_deref(), None);
     }
 }

@@ -215,9 +215,7 @@ impl Store {
 
     pub fn patch(
         &mut self,
-        collection: &str,
-        namespace: &str,
-        name: &str,
+        (collection, namespace, name): (&str, &str, &str),
         is_status: bool,
         content_type: &str,
         patch: &Value,

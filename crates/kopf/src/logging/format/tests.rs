@@ -37,7 +37,7 @@ fn options(format: LogFormat) -> LogOptions {
 fn plain() {
     let check = |options: LogOptions, object: Option<ObjectReference>, expected: &str| {
         let text = written(&options, || {
-            emit(kopf_engine::Level::Info, "kopf.objects", &"Hello.", object.as_ref(), None);
+            emit(kopf_engine::Severity::Info, "kopf.objects", &"Hello.", object.as_ref(), None);
         });
         assert_eq!(text, expected, "{options:?}");
     };
@@ -51,7 +51,7 @@ fn plain() {
 #[test]
 fn full() {
     let text = written(&options(LogFormat::Full), || {
-        emit(kopf_engine::Level::Warning, "kopf.objects", &"Hello.", Some(&reference()), None);
+        emit(kopf_engine::Severity::Warning, "kopf.objects", &"Hello.", Some(&reference()), None);
     });
     let (time, rest) = text.split_once("] ").unwrap();
     assert_eq!(rest, "kopf.objects         [WARNING ] [ns/my] Hello.\n");
@@ -62,7 +62,7 @@ fn full() {
 fn json() {
     let check = |options: LogOptions, key: &str, message: &str| {
         let text = written(&options, || {
-            emit(kopf_engine::Level::Warning, "kopf.objects", &"Hello.", Some(&reference()), Some(&"main.rs:1"));
+            emit(kopf_engine::Severity::Warning, "kopf.objects", &"Hello.", Some(&reference()), Some(&"main.rs:1"));
         });
         let record: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(record["message"], message);

@@ -1,67 +1,80 @@
-//! Drives one cycle: whatever the machine of `kopf-reaction` asks for, is asked of the front, until it concludes.
+//! Drives one cycle: does whatever the machine of `kopf-reaction` asks for, until the machine concludes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
-use kopf_object::ObjectReference;
 use kopf_reaction::{
-    CallError, CallOutcome, CallRequest, Cycle, CycleConclusion, CycleStep, Effect, EffectResult, HandlerState,
-    HandlerType, Note, SubBatch, SubBatchStep,
+    CallOutcome, CallRequest, Cycle, CycleConclusion, CycleStep, Effect, EffectResult, HandlerState, HandlerType, Note,
+    SubBatch, SubBatchStep,
 };
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Reactor, ServedKind};
-use crate::FrontError;
-use crate::background::BackgroundOfObject;
+use super::reactor::ObjectPass;
+use crate::calls::LONG_CALL;
 use crate::front::{
     Children, ChildrenReply, ChildrenRequest, CycleContext, FrontFailure, HandlerCall, StorageQuestion,
 };
-use crate::queue::{LONG_CALL, Seat};
+use crate::support::FrontError;
 
-/// The cycle being driven: asks are answered, until it concludes.
-pub(super) struct Driver<'a> {
-    pub(super) reactor: &'a Reactor,
-    pub(super) cycle: Cycle,
-    pub(super) context: Arc<CycleContext>,
-    pub(super) reference: Arc<ObjectReference>,
-    pub(super) kind: &'a ServedKind,
-    /// How the queue knows the kind.
-    pub(super) key: u64,
-    pub(super) background: &'a mut Option<BackgroundOfObject>,
-    /// The body is the newest one.
-    pub(super) consistent: bool,
-    pub(super) seat: &'a mut Seat,
-    /// The change handlers that were called.
-    pub(super) called: Vec<Arc<str>>,
-    /// The user's patch, as of the last call.
-    pub(super) wanted: Option<Value>,
-    pub(super) transformations: bool,
+/// The cycle being driven.
+pub(super) struct Driver<'a, 'b> {
+    pass: &'a mut ObjectPass<'b>,
+    cycle: Cycle,
+    context: Arc<CycleContext>,
+    /// The body is the latest one.
+    consistent: bool,
     /// The error of the last call, for its traceback.
-    pub(super) last_error: Option<FrontError>,
-    /// When the last step was decided.
-    pub(super) decided: Instant,
+    last_error: Option<FrontError>,
+    called: Vec<Arc<str>>,
+    wanted: Option<Value>,
+    transformations: bool,
+    decided: Instant,
 }
 
-impl Driver<'_> {
-    pub(super) async fn run(&mut self) -> Result<CycleConclusion, FrontFailure> {
-        let mut result = None;
+/// What is left of the calls when the cycle is over.
+pub(super) struct Calls {
+    /// The change handlers that were called.
+    pub called: Vec<Arc<str>>,
+    /// The user's patch, as of the last call.
+    pub wanted: Option<Value>,
+    pub transformations: bool,
+    /// When the last step was decided.
+    pub decided: Instant,
+}
+
+impl<'a, 'b> Driver<'a, 'b> {
+    pub fn new(pass: &'a mut ObjectPass<'b>, cycle: Cycle, context: Arc<CycleContext>, consistent: bool) -> Self {
+        let decided = pass.reactor.caller.clock.instant();
+        let (last_error, called, wanted) = (None, Vec::new(), None);
+        Self { pass, cycle, context, consistent, last_error, called, wanted, transformations: false, decided }
+    }
+
+    pub fn into_calls(self) -> Calls {
+        let Self { called, wanted, transformations, decided, .. } = self;
+        Calls { called, wanted, transformations, decided }
+    }
+
+    /// Steps the cycle until it concludes. By reference: a cycle is large, and a moved one would be in the task twice.
+    pub async fn run(&mut self) -> Result<CycleConclusion, FrontFailure> {
+        let clock = &self.pass.reactor.caller.clock;
+        let mut reply = None;
         loop {
             // Taken before the time of the day, so that nothing is woken up too late.
-            self.decided = self.reactor.clock.instant();
-            let now = self.reactor.clock.now();
-            let step = self.cycle.step(result.take(), now, &mut || self.reactor.clock.jitter(1.0));
+            self.decided = clock.instant();
+            let now = clock.now();
+            let step = self.cycle.step(reply.take(), now, &mut || clock.jitter(1.0));
             if let Some(cause) = self.cycle.cause()
                 && self.context.cause.get().is_none()
             {
-                // Set once and by this task only: there is nobody to lose the race to.
+                // Only this task sets it, and only once: the race cannot be lost.
                 let _ = self.context.cause.set(Arc::clone(cause));
-                if let Some(background) = self.background.as_ref()
+                if let Some(background) = self.pass.object.memory.background.as_ref()
                     && self.consistent
                 {
-                    background.notice(&self.kind.handlers, cause);
+                    background.essence_seen(&self.pass.object.served.handlers, cause);
                 }
             }
             let notes = self.cycle.take_notes();
@@ -70,7 +83,7 @@ impl Driver<'_> {
                 CycleStep::Done(conclusion) => return Ok(*conclusion),
                 CycleStep::Effect(effect) => {
                     let states = self.states_for(&effect, self.cycle.batch().map(|batch| batch.states()));
-                    result = Some(self.answer(effect, states).await?.0);
+                    reply = Some(self.answer(effect, states).await?.0);
                 }
             }
         }
@@ -90,9 +103,9 @@ impl Driver<'_> {
         effect: Effect,
         states: Vec<(Arc<str>, HandlerState)>,
     ) -> Result<(EffectResult, BTreeSet<String>), FrontFailure> {
-        let front = Arc::clone(&self.reactor.front);
+        let front = Arc::clone(&self.pass.reactor.caller.front);
         let context = Arc::clone(&self.context);
-        let result = match effect {
+        let reply = match effect {
             Effect::Storage { ids, extra_fields, progress, diffbase } => {
                 let question = StorageQuestion { ids, extra_fields, progress, diffbase };
                 let content = front.read_storage(context, question).await?;
@@ -106,27 +119,24 @@ impl Driver<'_> {
                 return Ok((EffectResult::Called(outcome), subrefs));
             }
             Effect::Background(plan) => {
-                let reactor = self.reactor;
-                let blocking = reactor.background.carry_out(reactor, self.key, &context, self.background, plan).await;
-                EffectResult::Background { blocking }
+                let object = &mut self.pass.object;
+                let (resource, handle) = (object.key.resource, &mut object.memory.background);
+                let holding = self.pass.reactor.background.apply_plan(resource, &context, handle, plan).await;
+                EffectResult::Background { blocking: holding }
             }
         };
-        Ok((result, BTreeSet::new()))
+        Ok((reply, BTreeSet::new()))
     }
 
     /// Calls one handler, and serves its sub-handlers meanwhile.
     async fn call(&mut self, request: CallRequest) -> Result<CallOutcome, FrontFailure> {
-        let permit = match self.reactor.gates.of(&request.handler) {
-            Some(gate) => self.seat.pass(gate).await,
-            None => None,
-        };
+        let caller = &self.pass.reactor.caller;
+        let started = caller.start(&request.handler, request.retry, Some(&mut *self.pass.object.permit)).await;
         if request.handler.handler_type == HandlerType::Change {
             self.called.push(Arc::clone(&request.handler.id));
         }
         let (way_back, mut children) = Children::channel();
-        let count = self.reactor.metrics.begin(&request.handler, request.retry, &self.reactor.clock);
-        let handler = Arc::clone(&request.handler);
-        let mut calling = self.reactor.front.call(self.handler_call(request, way_back));
+        let mut calling = caller.front.call(self.handler_call(request, way_back));
         let mut subrefs = BTreeSet::new();
         let reply = loop {
             tokio::select! {
@@ -134,26 +144,22 @@ impl Driver<'_> {
                 Some(request) = children.next() => {
                     let ChildrenRequest { handlers, lifecycle, reply } = request;
                     let Some(batch) = self.cycle.sub_batch(handlers, lifecycle) else { continue };
-                    self.seat.retake().await;
+                    self.pass.object.permit.retake().await;
                     let (answer, ids) = self.run_children(batch).await?;
                     subrefs.extend(ids);
                     // The handler may be gone already, e.g. cancelled: then nobody waits for it.
                     let _ = reply.send(answer);
                 }
                 reply = &mut calling => break reply,
-                // What waits must not hold what others need.
-                () = self.reactor.clock.sleep(LONG_CALL), if self.seat.is_leavable() => {
-                    self.seat.leave(self.context.body.raw().len());
+                // A worker that only waits must not hold what others need.
+                () = caller.clock.sleep(LONG_CALL), if self.pass.object.permit.is_lendable() => {
+                    self.pass.object.permit.lend(self.context.body.raw().len());
                 }
             }
         };
-        drop(permit);
-        self.seat.retake().await;
-        count.finish(&reply, &self.reactor.clock);
-        if reply.result == Err(CallError::Abandoned) {
-            let message = format!("{} was given up without an answer", handler.title());
-            return Err(FrontFailure { message, error: reply.error });
-        }
+        let reply = started.finish_unless_abandoned(reply);
+        self.pass.object.permit.retake().await;
+        let reply = reply?;
         self.wanted = reply.patch;
         self.transformations = reply.transformations;
         self.last_error = reply.error;
@@ -165,37 +171,27 @@ impl Driver<'_> {
             HandlerType::Change => self.cycle.cause().map(|cause| cause.change_for(&request.handler)),
             _ => None,
         };
-        HandlerCall {
-            handler: request.handler,
-            context: Arc::clone(&self.context),
-            retry: request.retry,
-            started: request.started,
-            runtime_seconds: request.runtime_seconds,
-            timeout_seconds: request.timeout_seconds,
-            change,
-            children,
-            background: None,
-        }
+        HandlerCall { change, ..HandlerCall::new(request, &self.context, children) }
     }
 
-    /// A batch of sub-handlers; boxed, since they can have sub-handlers of their own.
+    /// A batch of sub-handlers; boxed, because sub-handlers can have sub-handlers, too.
     fn run_children(
         &mut self,
         mut batch: SubBatch,
     ) -> BoxFuture<'_, Result<(ChildrenReply, BTreeSet<String>), FrontFailure>> {
         Box::pin(async move {
             let mut ids = BTreeSet::new();
-            let mut result = None;
+            let mut reply = None;
             loop {
-                let now = self.reactor.clock.now();
-                let step = batch.step(result.take(), now, &mut || self.reactor.clock.jitter(1.0));
+                let clock = &self.pass.reactor.caller.clock;
+                let step = batch.step(reply.take(), clock.now(), &mut || clock.jitter(1.0));
                 self.log(batch.take_notes());
                 match step {
                     SubBatchStep::Effect(effect) => {
                         let states = self.states_for(&effect, batch.batch().map(|batch| batch.states()));
                         let (answer, subrefs) = self.answer(effect, states).await?;
                         ids.extend(subrefs);
-                        result = Some(answer);
+                        reply = Some(answer);
                     }
                     SubBatchStep::Done(conclusion) => {
                         let conclusion = *conclusion;
@@ -209,6 +205,6 @@ impl Driver<'_> {
     }
 
     fn log(&self, notes: Vec<Note>) {
-        self.reactor.write_notes(&self.reference, notes, self.last_error.clone());
+        self.pass.reactor.caller.log.notes_about(&self.pass.reference, notes, self.last_error.as_ref());
     }
 }
