@@ -5,16 +5,16 @@
 
 mod decode;
 pub mod ownership;
-mod repeats;
+mod repeated_errors;
 
 use serde_json::{Map, Value, json};
 
-use crate::builtin::traits::{self, Generation};
-use crate::builtin::{complete, kinds, rules, settle_form};
+use crate::builtin::strategy::{self, Generation};
+use crate::builtin::{complete, kinds, normalize_structure, rules};
 use crate::catalog::ResourceType;
 use crate::go::FieldError;
-use crate::go::go_form::Structure;
-use crate::request::status::Refusal;
+use crate::go::structure::Structure;
+use crate::request::status::StatusError;
 use crate::state::State;
 use crate::support::clock::timestamp;
 use crate::values::names::{self, NameRule};
@@ -45,21 +45,21 @@ pub fn new_object(
     writer: Option<&Writer>,
     admission: Option<&Admission<'_>>,
     attempt: usize,
-) -> Result<Value, Refusal> {
+) -> Result<Value, StatusError> {
     let author = admission.map(Admission::user);
     let dry_run = admission.is_some_and(Admission::is_dry_run);
     let Some(admission) = admission.filter(|admission| admission.is_needed()) else {
-        let mut settled = settled_object(state, resource, namespace, value, writer, dry_run)?;
-        kinds::note_author(resource, &mut settled, author);
-        return Ok(settled);
+        let mut checked = checked_object(state, resource, namespace, value, writer, dry_run)?;
+        kinds::note_author(resource, &mut checked, author);
+        return Ok(checked);
     };
     let recorded = admission.once("create/recorded", || recorded_object(state, resource, namespace, value, writer))?;
     let mutated = admission.mutate("create", recorded, None)?;
     let key = format!("create/{attempt}");
-    let mut settled = admission.once(&key, || settled_object(state, resource, namespace, mutated, None, dry_run))?;
-    kinds::note_author(resource, &mut settled, author);
-    admission.validate(&key, &settled, None)?;
-    Ok(settled)
+    let mut checked = admission.once(&key, || checked_object(state, resource, namespace, mutated, None, dry_run))?;
+    kinds::note_author(resource, &mut checked, author);
+    admission.validate(&key, &checked, None)?;
+    Ok(checked)
 }
 
 /// A new object as the mutating webhooks see it: before the system adds anything to it.
@@ -69,7 +69,7 @@ fn recorded_object(
     namespace: Option<&str>,
     mut value: Value,
     writer: Option<&Writer>,
-) -> Result<Value, Refusal> {
+) -> Result<Value, StatusError> {
     let metadata = new_metadata(&mut value)?;
     if let Some(namespace) = namespace {
         metadata.insert("namespace".into(), json!(namespace));
@@ -83,7 +83,7 @@ fn recorded_object(
 }
 
 /// The metadata of an object that is to be created.
-fn new_metadata(value: &mut Value) -> Result<&mut Map<String, Value>, Refusal> {
+fn new_metadata(value: &mut Value) -> Result<&mut Map<String, Value>, StatusError> {
     let metadata = metadata_of(value)?;
     for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         metadata.shift_remove(field);
@@ -93,14 +93,14 @@ fn new_metadata(value: &mut Value) -> Result<&mut Map<String, Value>, Refusal> {
 
 /// Makes a new object out of what was sent: identity, defaults, checks. Without a writer, the
 /// bookkeeping of fields is left as it was sent.
-fn settled_object(
+fn checked_object(
     state: &State,
     resource: &ResourceType,
     namespace: Option<&str>,
     mut value: Value,
     writer: Option<&Writer>,
     dry_run: bool,
-) -> Result<Value, Refusal> {
+) -> Result<Value, StatusError> {
     let metadata = new_metadata(&mut value)?;
     metadata.insert("uid".into(), json!(state.randomness().uid()));
     metadata.insert("creationTimestamp".into(), json!(timestamp(state.now())));
@@ -108,7 +108,7 @@ fn settled_object(
         Some(namespace) => metadata.insert("namespace".into(), json!(namespace)),
         None => metadata.shift_remove("namespace"),
     };
-    if matches!(traits::generation(resource), Generation::FromOne | Generation::Fixed) {
+    if matches!(strategy::generation(resource), Generation::FromOne | Generation::Fixed) {
         metadata.insert("generation".into(), json!(1));
     }
     if resource.has_status() && kinds::starts_without_status(resource) {
@@ -122,10 +122,10 @@ fn settled_object(
     }
     generate_name(state, resource, metadata_of(&mut value)?);
     kinds::prepare_new(state, resource, &mut value, dry_run)?;
-    settle_form(resource, &mut value, Structure::settle);
+    normalize_structure(resource, &mut value, Structure::normalize);
     let mut errors = kind_errors(resource, &value);
-    let standard = repeats::wants_standard_finalizers(resource);
-    errors.extend(names::check_metadata(&value["metadata"], traits::name_rule(resource), standard));
+    let standard = repeated_errors::wants_standard_finalizers(resource);
+    errors.extend(names::check_metadata(&value["metadata"], strategy::name_rule(resource), standard));
     if let Some(schema) = resource.schema().filter(|_| resource.custom().is_some()) {
         errors.extend(schema.validate(&value, None));
     }
@@ -136,9 +136,9 @@ fn settled_object(
 }
 
 /// Only what is stored has a version. It is the store that says so, after everything else.
-fn refuse_version(value: &Value) -> Result<(), Refusal> {
+fn refuse_version(value: &Value) -> Result<(), StatusError> {
     match value["metadata"].get("resourceVersion").and_then(Value::as_str).is_some_and(|version| !version.is_empty()) {
-        true => Err(Refusal::bare("resourceVersion should not be set on objects to be created")),
+        true => Err(StatusError::bare("resourceVersion should not be set on objects to be created")),
         false => Ok(()),
     }
 }
@@ -153,9 +153,9 @@ pub fn new_state(
     mut value: Value,
     writer: Option<&Writer>,
     admission: Option<&Admission<'_>>,
-) -> Result<Value, Refusal> {
+) -> Result<Value, StatusError> {
     let Some(admission) = admission.filter(|admission| admission.is_needed()) else {
-        return settled_state(state, resource, part, old, value, writer);
+        return checked_state(state, resource, part, old, value, writer);
     };
     let basis = format!("update/{}", old["metadata"]["resourceVersion"].as_str().unwrap_or_default());
     let recorded = admission.once(&format!("{basis}/recorded"), || {
@@ -170,10 +170,10 @@ pub fn new_state(
         Ok(value)
     })?;
     let mutated = admission.mutate(&basis, recorded, Some(old))?;
-    let settled =
-        admission.once(&format!("{basis}/settled"), || settled_state(state, resource, part, old, mutated, None))?;
-    admission.validate(&basis, &settled, Some(old))?;
-    Ok(settled)
+    let checked =
+        admission.once(&format!("{basis}/checked"), || checked_state(state, resource, part, old, mutated, None))?;
+    admission.validate(&basis, &checked, Some(old))?;
+    Ok(checked)
 }
 
 fn copy_namespace(old: &Value, value: &mut Value) {
@@ -183,14 +183,14 @@ fn copy_namespace(old: &Value, value: &mut Value) {
 }
 
 /// Makes the next state of an object out of its current one and what was sent for it.
-fn settled_state(
+fn checked_state(
     state: &State,
     resource: &ResourceType,
     part: Part,
     old: &Value,
     mut value: Value,
     writer: Option<&Writer>,
-) -> Result<Value, Refusal> {
+) -> Result<Value, StatusError> {
     let name = old["metadata"]["name"].as_str().unwrap_or_default();
     check_identity(resource, name, old, &mut value)?;
     let has_status = resource.has_status();
@@ -207,13 +207,13 @@ fn settled_state(
     }
     kinds::prepare_change(resource, old, &mut value);
     kinds::note_phase(resource, old, &mut value, state.now());
-    settle_form(resource, &mut value, Structure::settle);
+    normalize_structure(resource, &mut value, Structure::normalize);
     let mut errors = kind_errors(resource, &value);
-    let standard = repeats::wants_standard_finalizers(resource);
-    let found = names::check_metadata(&value["metadata"], traits::name_rule(resource), standard);
-    errors.extend(std::iter::repeat_n(found, repeats::of_metadata(resource)).flatten());
+    let standard = repeated_errors::wants_standard_finalizers(resource);
+    let found = names::check_metadata(&value["metadata"], strategy::name_rule(resource), standard);
+    errors.extend(std::iter::repeat_n(found, repeated_errors::of_metadata(resource)).flatten());
     let found = new_finalizers(old, &value);
-    errors.extend(std::iter::repeat_n(found, repeats::of_finalizers(resource)).flatten());
+    errors.extend(std::iter::repeat_n(found, repeated_errors::of_finalizers(resource)).flatten());
     if let Some(schema) = resource.schema().filter(|_| resource.custom().is_some()) {
         errors.extend(match part {
             Part::Main => schema.validate(&value, Some(old)),
@@ -225,7 +225,7 @@ fn settled_state(
         Part::Status => rules::check_status(resource, &value, old),
     });
     refuse_if_any(resource, &value, errors)?;
-    let counts = matches!(traits::generation(resource), Generation::FromOne | Generation::AfterChange);
+    let counts = matches!(strategy::generation(resource), Generation::FromOne | Generation::AfterChange);
     if counts && part == Part::Main && has_new_generation(resource, old, &value) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or_default();
         value["metadata"]["generation"] = json!(generation + 1);
@@ -235,13 +235,13 @@ fn settled_state(
 }
 
 /// The name, the uid and the version that were sent must be those of the object.
-fn check_identity(resource: &ResourceType, name: &str, old: &Value, value: &mut Value) -> Result<(), Refusal> {
+fn check_identity(resource: &ResourceType, name: &str, old: &Value, value: &mut Value) -> Result<(), StatusError> {
     check_name(name, value)?;
     let metadata = metadata_of(value)?;
     let text = |field: &str| metadata.get(field).and_then(Value::as_str).unwrap_or_default();
     let current = |field: &str| old["metadata"][field].as_str().unwrap_or_default();
     if !text("namespace").is_empty() && text("namespace") != current("namespace") {
-        return Err(Refusal::bad_request(
+        return Err(StatusError::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }
@@ -254,22 +254,22 @@ fn check_identity(resource: &ResourceType, name: &str, old: &Value, value: &mut 
             text("uid"),
             current("uid")
         );
-        return Err(Refusal::conflict(resource, name, &why));
+        return Err(StatusError::conflict(resource, name, &why));
     }
     match text("resourceVersion") {
         "" | "0" => Ok(()),
         sent if sent == current("resourceVersion") => Ok(()),
-        _ => Err(Refusal::modified(resource, name)),
+        _ => Err(StatusError::modified(resource, name)),
     }
 }
 
 /// The name in an object must be that in the path.
-pub fn check_name(name: &str, value: &Value) -> Result<(), Refusal> {
+pub fn check_name(name: &str, value: &Value) -> Result<(), StatusError> {
     match value["metadata"]["name"].as_str().unwrap_or_default() {
-        "" => Err(Refusal::bad_request(format!(
+        "" => Err(StatusError::bad_request(format!(
             "the name of the object ({name} based on URL) was undeterminable: name must be provided"
         ))),
-        sent if sent != name => Err(Refusal::bad_request(format!(
+        sent if sent != name => Err(StatusError::bad_request(format!(
             "the name of the object ({sent}) does not match the name on the URL ({name})"
         ))),
         _ => Ok(()),
@@ -314,7 +314,7 @@ fn with_status_of(resource: &ResourceType, old: &Value, mut value: Value) -> Val
     let mut result = old.clone();
     copy_field(&value, &mut result, "status");
     // Most built-in kinds take labels, annotations and owners; custom resources keep their metadata.
-    match traits::status_keeps_metadata(resource) {
+    match strategy::status_keeps_metadata(resource) {
         false => {
             result["metadata"] = value.get_mut("metadata").map(Value::take).unwrap_or_default();
             if resource.is("apps", "deployments") {
@@ -372,25 +372,25 @@ fn kind_errors(resource: &ResourceType, value: &Value) -> Vec<FieldError> {
     }
 }
 
-fn refuse_if_any(resource: &ResourceType, value: &Value, errors: Vec<FieldError>) -> Result<(), Refusal> {
+fn refuse_if_any(resource: &ResourceType, value: &Value, errors: Vec<FieldError>) -> Result<(), StatusError> {
     let name = value["metadata"]["name"].as_str().unwrap_or_default();
     if errors.is_empty() {
         return Ok(());
     }
-    let mut refusal = Refusal::invalid(resource, name, &errors);
+    let mut status_error = StatusError::invalid(resource, name, &errors);
     // The kind is told as it was sent, be it the wrong one.
     if let Some(kind) = value.get("kind").and_then(Value::as_str).filter(|kind| *kind != resource.kind) {
-        refusal.message = refusal.message.replacen(&resource.kind, kind, 1);
-        refusal.details["kind"] = json!(kind);
+        status_error.message = status_error.message.replacen(&resource.kind, kind, 1);
+        status_error.details["kind"] = json!(kind);
     }
-    Err(refusal)
+    Err(status_error)
 }
 
 fn generate_name(state: &State, resource: &ResourceType, metadata: &mut Map<String, Value>) {
     let text = |field: &str| metadata.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (name, prefix) = (text("name"), text("generateName"));
     if name.is_empty() && !prefix.is_empty() {
-        let generated = match traits::name_rule(resource) {
+        let generated = match strategy::name_rule(resource) {
             // Nobody can make up an address.
             NameRule::Address => prefix,
             _ => {
@@ -417,7 +417,7 @@ fn tidy(value: &mut Value) {
 }
 
 /// The metadata, made if it is missing.
-fn metadata_of(value: &mut Value) -> Result<&mut Map<String, Value>, Refusal> {
+fn metadata_of(value: &mut Value) -> Result<&mut Map<String, Value>, StatusError> {
     let metadata = value.as_object_mut().map(|fields| fields.entry("metadata").or_insert(Value::Null));
     if let Some(metadata) = metadata {
         if metadata.is_null() {
@@ -427,7 +427,7 @@ fn metadata_of(value: &mut Value) -> Result<&mut Map<String, Value>, Refusal> {
             return Ok(metadata);
         }
     }
-    Err(Refusal::bad_request("metadata must be an object"))
+    Err(StatusError::bad_request("metadata must be an object"))
 }
 
 fn copy_field(from: &Value, to: &mut Value, name: &str) {

@@ -1,7 +1,7 @@
 //! What is known about built-in kinds: names, defaults, checks, versions.
 
 pub mod kinds;
-pub mod traits;
+pub mod strategy;
 pub mod rules;
 pub mod defaults;
 pub mod convert;
@@ -9,4 +9,4 @@ pub mod crd;
 pub mod namespaces;
 mod completion;
 
-pub use completion::{complete, settle_form};
+pub use completion::{complete, normalize_structure};

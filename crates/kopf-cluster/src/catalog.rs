@@ -3,6 +3,7 @@
 //! A catalog is a snapshot: `catalog/custom.rs` puts a new one in place whenever a CRD changes, requests
 //! work with the one they have begun with. Routes, discovery and every verb look resources up here.
 
+mod verb;
 mod custom;
 pub mod webhooks;
 
@@ -12,11 +13,12 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::go::go_form::{self, Structure};
+use crate::go::structure::{self, Structure};
 use crate::schema::Schema;
 use crate::support::capture;
 
 pub use custom::{CustomVersion, PrinterColumn, is_established, resource_types, storage_version};
+pub use verb::Verb;
 pub use webhooks::{ConversionWebhook, Webhooks};
 
 /// The group and the plural name of CRDs.
@@ -35,7 +37,7 @@ pub struct ResourceType {
     pub namespaced: bool,
     pub short_names: Vec<String>,
     pub categories: Vec<String>,
-    pub verbs: Vec<String>,
+    pub verbs: Vec<Verb>,
     pub subresources: Vec<Subresource>,
     /// Under which name its objects are stored; shared by all versions of the resource.
     pub storage: Arc<str>,
@@ -91,7 +93,7 @@ pub struct Subresource {
     pub group: String,
     pub version: String,
     pub kind: String,
-    pub verbs: Vec<String>,
+    pub verbs: Vec<Verb>,
 }
 
 /// The resources of the API at one moment.
@@ -157,8 +159,8 @@ impl ResourceType {
         self.subresource("status").is_some()
     }
 
-    pub fn allows(&self, verb: &str) -> bool {
-        self.verbs.iter().any(|allowed| allowed == verb)
+    pub fn allows(&self, verb: Verb) -> bool {
+        self.verbs.contains(&verb)
     }
 
     /// Its definition in the OpenAPI document, if it is built in.
@@ -176,7 +178,7 @@ impl ResourceType {
     /// The form in which a real server writes its objects, if it is built in.
     pub fn structure(&self) -> Option<Structure> {
         *self.structure.get_or_init(|| match self.origin {
-            Origin::BuiltIn => go_form::structure(&self.api_version, &self.kind),
+            Origin::BuiltIn => structure::of_kind(&self.api_version, &self.kind),
             Origin::Custom(_) => None,
         })
     }
@@ -294,7 +296,7 @@ impl Catalog {
 }
 
 /// What a CRD or the capture says about a resource.
-pub struct TypeFacts {
+pub struct ResourceFacts {
     pub group: String,
     pub version: String,
     pub plural: String,
@@ -304,13 +306,13 @@ pub struct TypeFacts {
     pub namespaced: bool,
     pub short_names: Vec<String>,
     pub categories: Vec<String>,
-    pub verbs: Vec<String>,
+    pub verbs: Vec<Verb>,
     pub subresources: Vec<Subresource>,
     pub origin: Origin,
 }
 
-impl From<TypeFacts> for ResourceType {
-    fn from(facts: TypeFacts) -> Self {
+impl From<ResourceFacts> for ResourceType {
+    fn from(facts: ResourceFacts) -> Self {
         // Both APIs of events show the same objects.
         let storage_group = if facts.group == "events.k8s.io" { "" } else { facts.group.as_str() };
         Self {
@@ -395,7 +397,7 @@ struct CapturedResource<'a> {
     short_names: Vec<String>,
     #[serde(default)]
     categories: Vec<String>,
-    verbs: Vec<String>,
+    verbs: Vec<Verb>,
 }
 
 /// The built-in resources, from the captured discovery.
@@ -417,7 +419,7 @@ fn read_captured() -> HashMap<String, Vec<Arc<ResourceType>>> {
                 let verbs = part.verbs.clone();
                 Some(Subresource { name, group: group.into(), version: version.into(), kind: part.kind.into(), verbs })
             };
-            let facts = TypeFacts {
+            let facts = ResourceFacts {
                 group: group.to_owned(),
                 version: version.to_owned(),
                 plural: resource.name.to_owned(),

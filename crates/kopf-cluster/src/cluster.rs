@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::catalog::{self, Catalog};
 use crate::controllers::{Controllers, namespaces, resume, workloads};
-use crate::go::go_form;
+use crate::go::structure;
 use crate::http::{Access, ClusterService, ServeError, Server};
 use crate::state::State;
 use crate::store::Store;
@@ -19,7 +19,7 @@ use crate::support::certificates::{Certificates, new_token};
 use crate::support::options::Options;
 use crate::testing::{Faults, RequestCount};
 
-pub use local::{Applied, LocalAnswer, ManifestError, ServedResource};
+pub use local::{Applied, LocalResponse, ManifestError, ServedResource};
 
 /// A Kubernetes cluster in memory. Clones share it.
 #[derive(Clone, Debug)]
@@ -135,7 +135,7 @@ fn warm_up() {
             // Without another thread, it is read when it is needed.
             let _ = std::thread::Builder::new().spawn_scoped(scope, || catalog::definitions("", "v1"));
             Catalog::built_in();
-            go_form::empty("v1", "Namespace");
+            structure::empty("v1", "Namespace");
         });
     });
 }

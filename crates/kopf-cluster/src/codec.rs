@@ -2,7 +2,7 @@
 
 pub mod json;
 pub mod yaml;
-pub mod yaml_text;
+pub mod yaml_writer;
 pub mod protobuf;
-pub mod go_types;
-pub mod go_restore;
+pub mod struct_types;
+pub mod from_unstructured;

@@ -6,8 +6,8 @@
 pub mod text;
 pub mod field_error;
 pub mod quantity;
-pub mod go_form;
-pub mod go_struct;
+pub mod structure;
+pub mod struct_text;
 pub mod internal;
 pub mod crd_text;
 mod text_diff;

@@ -55,7 +55,7 @@ mod support;
 
 #[cfg(feature = "fuzzing")]
 pub use crate::cluster::fuzzing;
-pub use crate::cluster::{Applied, Cluster, LocalAnswer, ManifestError, ServedResource};
+pub use crate::cluster::{Applied, Cluster, LocalResponse, ManifestError, ServedResource};
 pub use crate::http::{ClusterBody, ClusterService, ServeError, Server, is_own_kubeconfig};
 pub use crate::request::Interrupted;
 pub use crate::store::persistence::OpenError;

@@ -6,7 +6,7 @@
 pub mod routes;
 mod verb;
 pub mod query;
-pub mod form;
+pub mod representation;
 pub mod status;
 mod replay;
 
@@ -19,10 +19,10 @@ use http::{HeaderMap, Method, header};
 use serde_json::Value;
 
 use crate::codec::json::to_bytes;
-use crate::codec::yaml_text::to_yaml;
-use form::Form;
+use crate::codec::yaml_writer::to_yaml;
 use query::Query;
-use status::Refusal;
+use representation::Representation;
+use status::StatusError;
 
 pub use replay::{Answered, Call, Replay};
 pub use verb::verb_of;
@@ -48,7 +48,7 @@ pub struct Request {
 }
 
 /// What is sent back.
-pub struct Answer {
+pub struct Response {
     pub code: u16,
     /// Empty for answers without a body.
     pub content_type: String,
@@ -56,7 +56,7 @@ pub struct Answer {
     pub headers: Vec<(header::HeaderName, &'static str)>,
     /// What the client should know, though it got what it wanted.
     pub warnings: Vec<String>,
-    pub body: AnswerBody,
+    pub body: ResponseBody,
 }
 
 /// The connection breaks off here, since a fault says so.
@@ -65,7 +65,7 @@ pub struct Answer {
 pub struct Interrupted;
 
 /// The body of an answer.
-pub enum AnswerBody {
+pub enum ResponseBody {
     Whole(Bytes),
     /// The lines of a watch.
     Stream(Pin<Box<dyn Stream<Item = Result<Bytes, Interrupted>> + Send>>),
@@ -88,8 +88,8 @@ impl Request {
         }
     }
 
-    pub fn form(&self) -> Result<Form, Refusal> {
-        Form::negotiate(self.accept(), &self.query)
+    pub fn representation(&self) -> Result<Representation, StatusError> {
+        Representation::negotiate(self.accept(), &self.query)
     }
 
     /// Where the client has found the cluster.
@@ -102,7 +102,7 @@ impl Request {
     }
 }
 
-impl Answer {
+impl Response {
     pub fn json(code: u16, value: &Value) -> Self {
         Self::bytes(code, to_bytes(value).into())
     }
@@ -113,7 +113,7 @@ impl Answer {
             content_type: "application/json".into(),
             headers: Vec::new(),
             warnings: Vec::new(),
-            body: AnswerBody::Whole(body),
+            body: ResponseBody::Whole(body),
         }
     }
 
@@ -123,7 +123,7 @@ impl Answer {
     }
 
     pub fn stream(lines: impl Stream<Item = Result<Bytes, Interrupted>> + Send + 'static) -> Self {
-        Self { body: AnswerBody::Stream(Box::pin(lines)), ..Self::bytes(200, Bytes::new()) }
+        Self { body: ResponseBody::Stream(Box::pin(lines)), ..Self::bytes(200, Bytes::new()) }
     }
 
     pub fn with_type(mut self, content_type: impl Into<String>) -> Self {
@@ -133,10 +133,10 @@ impl Answer {
 
     /// The same in YAML; streams and other texts stay as they are.
     pub fn into_yaml(mut self) -> Self {
-        let AnswerBody::Whole(bytes) = &self.body else { return self };
+        let ResponseBody::Whole(bytes) = &self.body else { return self };
         let value = serde_json::from_slice::<Value>(bytes).ok().filter(|_| self.content_type == "application/json");
         if let Some(value) = value {
-            self.body = AnswerBody::Whole(to_yaml(&value).into());
+            self.body = ResponseBody::Whole(to_yaml(&value).into());
             self.content_type = "application/yaml".into();
         }
         self
@@ -158,8 +158,8 @@ impl Answer {
     }
 }
 
-impl From<Refusal> for Answer {
-    fn from(refusal: Refusal) -> Self {
-        Self::json(refusal.code, &refusal.to_value()).with_warnings(refusal.warnings)
+impl From<StatusError> for Response {
+    fn from(status_error: StatusError) -> Self {
+        Self::json(status_error.code, &status_error.to_value()).with_warnings(status_error.warnings)
     }
 }

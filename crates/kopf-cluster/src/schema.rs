@@ -8,7 +8,7 @@
 //! ```
 
 mod pattern;
-mod rule;
+mod validation_rule;
 mod node;
 mod compile;
 mod prune;
@@ -155,12 +155,12 @@ impl Schema {
     /// Everything that is wrong with an object. With its stored state at hand, what was wrong
     /// before and did not change is tolerated.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        validate::validate(self, new, old, validate::Part::Whole)
+        validate::validate(self, new, old, validate::ValidationScope::Whole)
     }
 
     /// The same for a write to the status alone: the rest of the object is not looked at.
     pub fn validate_status(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        validate::validate(self, new, old, validate::Part::Status)
+        validate::validate(self, new, old, validate::ValidationScope::Status)
     }
 
     /// Whether there are rules in CEL anywhere in the schema.

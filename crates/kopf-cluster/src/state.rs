@@ -3,7 +3,7 @@
 //! Locks are held for single reads and writes only, never over a decision or an await; who
 //! decides on an object writes it with the version it has seen, and tries again if it lost a race.
 
-mod service_ledger;
+mod service_allocations;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -13,12 +13,12 @@ use serde_json::Value;
 
 use crate::catalog::{CRDS, Catalog, ResourceType, Webhooks, resource_types};
 use crate::store::persistence::Journal;
-use crate::store::{Event, Place, Store, StoreError, Stored, Write};
+use crate::store::{Event, ObjectKey, Store, StoreError, Stored, Write};
 use crate::support::clock::{Clock, Randomness};
 use crate::support::options::Options;
-use crate::testing::{Counts, Switchboard};
+use crate::testing::{Counts, FaultRegistry};
 
-pub use service_ledger::ServiceLedger;
+pub use service_allocations::ServiceAllocations;
 
 /// Under which name CRDs are stored.
 const CRDS_STORAGE: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -28,7 +28,7 @@ const CRDS_STORAGE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 pub struct State {
     store: Mutex<Store>,
     /// Where changes are written before they are made. Locked after the store.
-    keeping: Mutex<Keeping>,
+    persistence: Mutex<Persistence>,
     /// The current resources; replaced as a whole when a CRD changes.
     catalog: RwLock<Arc<Catalog>>,
     /// The current admission webhooks; replaced as a whole when a configuration changes.
@@ -36,11 +36,11 @@ pub struct State {
     clock: Clock,
     randomness: Mutex<Randomness>,
     /// What goes wrong on demand.
-    pub faults: Arc<Switchboard>,
+    pub faults: Arc<FaultRegistry>,
     /// What was asked for.
     pub counts: Counts,
     /// The addresses and ports of services.
-    pub service_ledger: ServiceLedger,
+    pub service_allocations: ServiceAllocations,
     pub options: Options,
     /// Whether somebody acts on the changes of workloads.
     pub workloads_run: AtomicBool,
@@ -65,9 +65,9 @@ pub trait AfterWrite: std::fmt::Debug + Sync {
 
 /// Whether a cluster is kept over restarts.
 #[derive(Debug)]
-enum Keeping {
+enum Persistence {
     /// It is only in memory.
-    Nowhere,
+    InMemory,
     /// It is kept in a data directory.
     Directory(Box<Journal>),
     /// It was kept, and is closed: nothing can be changed any more.
@@ -89,14 +89,16 @@ impl State {
         let webhooks = webhooks(&store);
         Self {
             store: Mutex::new(store),
-            keeping: Mutex::new(journal.map_or(Keeping::Nowhere, |journal| Keeping::Directory(Box::new(journal)))),
+            persistence: Mutex::new(
+                journal.map_or(Persistence::InMemory, |journal| Persistence::Directory(Box::new(journal))),
+            ),
             catalog: RwLock::new(Arc::new(Catalog::with_custom(crds.iter().flat_map(resource_types)))),
             webhooks: RwLock::new(Arc::new(webhooks)),
             clock: Clock::new(),
             randomness: Mutex::new(Randomness::new(seed)),
             faults: Arc::default(),
             counts: Counts::default(),
-            service_ledger: ServiceLedger::default(),
+            service_allocations: ServiceAllocations::default(),
             options,
             workloads_run: AtomicBool::new(false),
             certificate_authority,
@@ -106,9 +108,9 @@ impl State {
 
     /// Brings everything to the disk, and lets others use the data directory.
     pub fn close(&self) {
-        let mut keeping = self.keeping.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*keeping, Keeping::Directory(_)) {
-            *keeping = Keeping::Closed;
+        let mut persistence = self.persistence.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*persistence, Persistence::Directory(_)) {
+            *persistence = Persistence::Closed;
         }
     }
 
@@ -142,8 +144,8 @@ impl State {
         self.randomness.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn get(&self, resource: &ResourceType, place: &Place) -> Option<Arc<Stored>> {
-        self.store().get(&resource.storage, place)
+    pub fn get(&self, resource: &ResourceType, object_key: &ObjectKey) -> Option<Arc<Stored>> {
+        self.store().get(&resource.storage, object_key)
     }
 
     /// A resource that is always there.
@@ -157,15 +159,15 @@ impl State {
         let write = write.drafted();
         let mut store = self.store();
         let event = store.prepare(&resource.storage, write)?;
-        let event = match &mut *self.keeping.lock().unwrap_or_else(PoisonError::into_inner) {
-            Keeping::Nowhere => store.commit(&resource.storage, event),
-            Keeping::Closed => return Err(StoreError::Unwritten("the cluster is closed".into())),
-            Keeping::Directory(journal) => {
+        let event = match &mut *self.persistence.lock().unwrap_or_else(PoisonError::into_inner) {
+            Persistence::InMemory => store.commit(&resource.storage, event),
+            Persistence::Closed => return Err(StoreError::Unwritten("the cluster is closed".into())),
+            Persistence::Directory(journal) => {
                 let written = journal.append(&resource.storage, &event);
                 written.map_err(|error| StoreError::Unwritten(error.to_string()))?;
                 let event = store.commit(&resource.storage, event);
                 if journal.is_long() {
-                    journal.rotate(store.image());
+                    journal.rotate(store.snapshot());
                 }
                 event
             }

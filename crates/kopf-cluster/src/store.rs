@@ -4,7 +4,7 @@
 //! [`Write`], the store gives it the next version and remembers the [`Event`]. Watches read the
 //! history by their position in it, so that a slow watch costs no memory: it only gets too old.
 
-mod place;
+mod object_key;
 mod stored;
 pub mod persistence;
 
@@ -16,27 +16,31 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::watch;
 
-pub use place::Place;
+pub use object_key::ObjectKey;
 pub use stored::{Draft, Stored};
 
 /// A change to be made.
 #[derive(Debug)]
 pub enum Write<T = Value> {
     /// A new object.
-    Create { place: Place, value: T },
+    Create { object_key: ObjectKey, value: T },
     /// A new state of an object that is expected to be at a version.
-    Update { place: Place, value: T, expected: u64 },
+    Update { object_key: ObjectKey, value: T, expected: u64 },
     /// The end of an object, with its last state; expected to be at a version.
-    Delete { place: Place, value: T, expected: u64 },
+    Delete { object_key: ObjectKey, value: T, expected: u64 },
 }
 
 impl Write {
     /// The same change, written down as far as it can be before the store gives it a version.
     pub fn drafted(self) -> Write<Draft> {
         match self {
-            Self::Create { place, value } => Write::Create { place, value: Draft::of(value) },
-            Self::Update { place, value, expected } => Write::Update { place, value: Draft::of(value), expected },
-            Self::Delete { place, value, expected } => Write::Delete { place, value: Draft::of(value), expected },
+            Self::Create { object_key, value } => Write::Create { object_key, value: Draft::of(value) },
+            Self::Update { object_key, value, expected } => {
+                Write::Update { object_key, value: Draft::of(value), expected }
+            }
+            Self::Delete { object_key, value, expected } => {
+                Write::Delete { object_key, value: Draft::of(value), expected }
+            }
         }
     }
 }
@@ -82,9 +86,9 @@ pub enum StoreError {
 /// All objects of all resources.
 #[derive(Debug)]
 pub struct Store {
-    shelves: HashMap<Arc<str>, Shelf>,
+    histories: HashMap<Arc<str>, ResourceHistory>,
     /// Which objects name an owner, by its uid.
-    dependents: HashMap<Box<str>, BTreeSet<(Arc<str>, Place)>>,
+    dependents: HashMap<Box<str>, BTreeSet<(Arc<str>, ObjectKey)>>,
     /// The version of the latest change of anything.
     version: u64,
     /// How many events of each resource are remembered.
@@ -95,7 +99,7 @@ pub struct Store {
 
 /// All objects at one version.
 #[derive(Debug)]
-pub struct Image {
+pub struct Snapshot {
     pub version: u64,
     /// With the resources that they belong to.
     pub objects: Vec<(Arc<str>, Arc<Stored>)>,
@@ -103,8 +107,8 @@ pub struct Image {
 
 /// All objects of one resource.
 #[derive(Debug)]
-struct Shelf {
-    objects: BTreeMap<Place, Arc<Stored>>,
+struct ResourceHistory {
+    objects: BTreeMap<ObjectKey, Arc<Stored>>,
     history: VecDeque<Arc<Event>>,
     /// States up to this version, exclusively, cannot be shown any more, nor watched from.
     compacted: u64,
@@ -118,37 +122,37 @@ impl Store {
     pub fn new(history_limit: usize) -> Self {
         // The real store starts at 1, too; 0 means "any version" in requests.
         let history_limit = history_limit.max(1);
-        Self { shelves: HashMap::new(), dependents: HashMap::new(), version: 1, history_limit, beginning: 0 }
+        Self { histories: HashMap::new(), dependents: HashMap::new(), version: 1, history_limit, beginning: 0 }
     }
 
     /// A store that goes on from a version, with the objects of then. What was before cannot be watched.
     pub fn restore(
         history_limit: usize,
         version: u64,
-        objects: HashMap<Arc<str>, BTreeMap<Place, (u64, Bytes)>>,
+        objects: HashMap<Arc<str>, BTreeMap<ObjectKey, (u64, Bytes)>>,
     ) -> Self {
         let mut store = Self { version, ..Self::new(history_limit) };
         // A new store has nothing that could be too old.
         store.beginning = if version > 1 { version } else { 0 };
         for (resource, objects) in objects {
-            for (place, (version, raw)) in objects {
-                let object = Arc::new(Stored::read(place.clone(), version, raw));
+            for (object_key, (version, raw)) in objects {
+                let object = Arc::new(Stored::read(object_key.clone(), version, raw));
                 store.index_owners(
                     &resource,
                     &Event { change: Change::Added, object: Arc::clone(&object), previous: None },
                 );
-                store.shelf(&resource).objects.insert(place, object);
+                store.resource_history(&resource).objects.insert(object_key, object);
             }
         }
         store
     }
 
     /// All objects, as they are now.
-    pub fn image(&self) -> Image {
-        let objects = self.shelves.iter().flat_map(|(resource, shelf)| {
-            shelf.objects.values().map(|object| (Arc::clone(resource), Arc::clone(object)))
+    pub fn snapshot(&self) -> Snapshot {
+        let objects = self.histories.iter().flat_map(|(resource, resource_history)| {
+            resource_history.objects.values().map(|object| (Arc::clone(resource), Arc::clone(object)))
         });
-        Image { version: self.version, objects: objects.collect() }
+        Snapshot { version: self.version, objects: objects.collect() }
     }
 
     /// The version of the latest change.
@@ -159,23 +163,23 @@ impl Store {
     /// Prepares a change: gives it the next version. Nothing is changed yet.
     pub fn prepare(&mut self, resource: &Arc<str>, write: Write<Draft>) -> Result<Event, StoreError> {
         let version = self.version + 1;
-        let shelf = self.shelf(resource);
+        let resource_history = self.resource_history(resource);
         Ok(match write {
-            Write::Create { place, value } => {
-                if shelf.objects.contains_key(&place) {
+            Write::Create { object_key, value } => {
+                if resource_history.objects.contains_key(&object_key) {
                     return Err(StoreError::Exists);
                 }
-                let object = Arc::new(value.at(place, version));
+                let object = Arc::new(value.at(object_key, version));
                 Event { change: Change::Added, object, previous: None }
             }
-            Write::Update { place, value, expected } => {
-                let previous = shelf.expect(&place, expected)?;
-                let object = Arc::new(value.at(place, version));
+            Write::Update { object_key, value, expected } => {
+                let previous = resource_history.expect(&object_key, expected)?;
+                let object = Arc::new(value.at(object_key, version));
                 Event { change: Change::Modified, object, previous: Some(previous) }
             }
-            Write::Delete { place, value, expected } => {
-                let previous = shelf.expect(&place, expected)?;
-                let object = Arc::new(value.at(place, version));
+            Write::Delete { object_key, value, expected } => {
+                let previous = resource_history.expect(&object_key, expected)?;
+                let object = Arc::new(value.at(object_key, version));
                 Event { change: Change::Deleted, object, previous: Some(previous) }
             }
         })
@@ -186,26 +190,26 @@ impl Store {
         let event = Arc::new(event);
         self.version = event.object.version;
         let limit = self.history_limit;
-        let shelf = self.shelf(resource);
+        let resource_history = self.resource_history(resource);
         match event.change {
-            Change::Deleted => shelf.objects.remove(&event.object.place),
-            _ => shelf.objects.insert(event.object.place.clone(), Arc::clone(&event.object)),
+            Change::Deleted => resource_history.objects.remove(&event.object.object_key),
+            _ => resource_history.objects.insert(event.object.object_key.clone(), Arc::clone(&event.object)),
         };
-        shelf.remember(Arc::clone(&event), limit);
+        resource_history.remember(Arc::clone(&event), limit);
         self.index_owners(resource, &event);
         event
     }
 
-    pub fn get(&self, resource: &str, place: &Place) -> Option<Arc<Stored>> {
-        self.shelves.get(resource)?.objects.get(place).cloned()
+    pub fn get(&self, resource: &str, object_key: &ObjectKey) -> Option<Arc<Stored>> {
+        self.histories.get(resource)?.objects.get(object_key).cloned()
     }
 
-    /// The objects of a resource in the order of their places, from a place on.
-    pub fn list(&self, resource: &str, namespace: Option<&str>, after: Option<&Place>) -> Vec<Arc<Stored>> {
-        let Some(shelf) = self.shelves.get(resource) else { return Vec::new() };
-        let objects = shelf.objects.range((start_of(namespace, after), Bound::Unbounded));
-        let inside = |place: &Place| namespace.is_none_or(|namespace| &*place.namespace == namespace);
-        objects.take_while(|(place, _)| inside(place)).map(|(_, object)| Arc::clone(object)).collect()
+    /// The objects of a resource in the order of their places, from a object_key on.
+    pub fn list(&self, resource: &str, namespace: Option<&str>, after: Option<&ObjectKey>) -> Vec<Arc<Stored>> {
+        let Some(resource_history) = self.histories.get(resource) else { return Vec::new() };
+        let objects = resource_history.objects.range((start_of(namespace, after), Bound::Unbounded));
+        let inside = |object_key: &ObjectKey| namespace.is_none_or(|namespace| &*object_key.namespace == namespace);
+        objects.take_while(|(object_key, _)| inside(object_key)).map(|(_, object)| Arc::clone(object)).collect()
     }
 
     /// The same as it was at an older version, by undoing what has happened since.
@@ -213,39 +217,39 @@ impl Store {
         &self,
         resource: &str,
         namespace: Option<&str>,
-        after: Option<&Place>,
+        after: Option<&ObjectKey>,
         version: u64,
     ) -> Result<Vec<Arc<Stored>>, StoreError> {
         self.check_version(resource, version)?;
-        let Some(shelf) = self.shelves.get(resource) else { return Ok(Vec::new()) };
-        let mut before: BTreeMap<&Place, Option<&Arc<Stored>>> = BTreeMap::new();
-        for event in shelf.history.iter().rev().take_while(|event| event.object.version > version) {
-            before.insert(&event.object.place, event.previous.as_ref());
+        let Some(resource_history) = self.histories.get(resource) else { return Ok(Vec::new()) };
+        let mut before: BTreeMap<&ObjectKey, Option<&Arc<Stored>>> = BTreeMap::new();
+        for event in resource_history.history.iter().rev().take_while(|event| event.object.version > version) {
+            before.insert(&event.object.object_key, event.previous.as_ref());
         }
         let mut objects = self.list(resource, namespace, after);
         if before.is_empty() {
             return Ok(objects);
         }
-        objects.retain(|object| !before.contains_key(&object.place));
+        objects.retain(|object| !before.contains_key(&object.object_key));
         let start = start_of(namespace, after);
-        let restored = before.iter().filter_map(|(place, object)| Some((*place, (*object)?)));
+        let restored = before.iter().filter_map(|(object_key, object)| Some((*object_key, (*object)?)));
         objects.extend(
             restored
-                .filter(|(place, _)| namespace.is_none_or(|namespace| &*place.namespace == namespace))
-                .filter(|(place, _)| match &start {
-                    Bound::Included(first) => *place >= first,
-                    Bound::Excluded(last) => *place > last,
+                .filter(|(object_key, _)| namespace.is_none_or(|namespace| &*object_key.namespace == namespace))
+                .filter(|(object_key, _)| match &start {
+                    Bound::Included(first) => *object_key >= first,
+                    Bound::Excluded(last) => *object_key > last,
                     Bound::Unbounded => true,
                 })
                 .map(|(_, object)| Arc::clone(object)),
         );
-        objects.sort_by(|one, other| one.place.cmp(&other.place));
+        objects.sort_by(|one, other| one.object_key.cmp(&other.object_key));
         Ok(objects)
     }
 
     /// Whether a watch may start from a version.
     pub fn check_version(&self, resource: &str, version: u64) -> Result<(), StoreError> {
-        let oldest = self.shelves.get(resource).map_or(self.beginning, |shelf| shelf.compacted);
+        let oldest = self.histories.get(resource).map_or(self.beginning, |resource_history| resource_history.compacted);
         match version < oldest {
             true => Err(StoreError::Compacted { asked: version, oldest }),
             false => Ok(()),
@@ -256,21 +260,21 @@ impl Store {
     ///
     /// A running watch that has seen everything is not disturbed by a compaction.
     pub fn events_after(&self, resource: &str, version: u64, limit: usize) -> Result<Vec<Arc<Event>>, StoreError> {
-        let Some(shelf) = self.shelves.get(resource) else { return Ok(Vec::new()) };
-        if version < shelf.forgotten {
-            return Err(StoreError::Compacted { asked: version, oldest: shelf.forgotten });
+        let Some(resource_history) = self.histories.get(resource) else { return Ok(Vec::new()) };
+        if version < resource_history.forgotten {
+            return Err(StoreError::Compacted { asked: version, oldest: resource_history.forgotten });
         }
-        let start = shelf.history.partition_point(|event| event.object.version <= version);
-        Ok(shelf.history.range(start..).take(limit).cloned().collect())
+        let start = resource_history.history.partition_point(|event| event.object.version <= version);
+        Ok(resource_history.history.range(start..).take(limit).cloned().collect())
     }
 
     /// The objects that name an owner by its uid, with their resources.
-    pub fn dependents(&self, uid: &str) -> Vec<(Arc<str>, Place)> {
+    pub fn dependents(&self, uid: &str) -> Vec<(Arc<str>, ObjectKey)> {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
 
     fn index_owners(&mut self, resource: &Arc<str>, event: &Event) {
-        let entry = (Arc::clone(resource), event.object.place.clone());
+        let entry = (Arc::clone(resource), event.object.object_key.clone());
         for owner in event.previous.iter().flat_map(|previous| previous.owners()) {
             if let Some(dependents) = self.dependents.get_mut(owner) {
                 dependents.remove(&entry);
@@ -288,27 +292,28 @@ impl Store {
 
     /// Something to wait for until a resource changes.
     pub fn subscribe(&mut self, resource: &Arc<str>) -> watch::Receiver<u64> {
-        self.shelf(resource).latest.subscribe()
+        self.resource_history(resource).latest.subscribe()
     }
 
     /// Forgets the history of all resources up to now, as the compaction of a real store does.
     pub fn compact(&mut self) {
         self.beginning = self.version;
-        for shelf in self.shelves.values_mut() {
-            shelf.forgotten = shelf.history.back().map_or(shelf.forgotten, |event| event.object.version);
-            shelf.history.clear();
-            shelf.compacted = self.version;
+        for resource_history in self.histories.values_mut() {
+            resource_history.forgotten =
+                resource_history.history.back().map_or(resource_history.forgotten, |event| event.object.version);
+            resource_history.history.clear();
+            resource_history.compacted = self.version;
         }
     }
 
     /// Whether there is any object of the resource.
     pub fn is_empty(&self, resource: &str) -> bool {
-        self.shelves.get(resource).is_none_or(|shelf| shelf.objects.is_empty())
+        self.histories.get(resource).is_none_or(|resource_history| resource_history.objects.is_empty())
     }
 
-    fn shelf(&mut self, resource: &Arc<str>) -> &mut Shelf {
+    fn resource_history(&mut self, resource: &Arc<str>) -> &mut ResourceHistory {
         let beginning = self.beginning;
-        self.shelves.entry(Arc::clone(resource)).or_insert_with(|| Shelf {
+        self.histories.entry(Arc::clone(resource)).or_insert_with(|| ResourceHistory {
             objects: BTreeMap::new(),
             history: VecDeque::new(),
             compacted: beginning,
@@ -318,9 +323,9 @@ impl Store {
     }
 }
 
-impl Shelf {
-    fn expect(&self, place: &Place, expected: u64) -> Result<Arc<Stored>, StoreError> {
-        let object = self.objects.get(place).ok_or(StoreError::Missing)?;
+impl ResourceHistory {
+    fn expect(&self, object_key: &ObjectKey, expected: u64) -> Result<Arc<Stored>, StoreError> {
+        let object = self.objects.get(object_key).ok_or(StoreError::Missing)?;
         match object.version == expected {
             true => Ok(Arc::clone(object)),
             false => Err(StoreError::Conflict { expected, actual: object.version }),
@@ -340,11 +345,11 @@ impl Shelf {
     }
 }
 
-/// Where a listing starts: after a place, or at the beginning of a namespace, or of everything.
-fn start_of(namespace: Option<&str>, after: Option<&Place>) -> Bound<Place> {
+/// Where a listing starts: after a object_key, or at the beginning of a namespace, or of everything.
+fn start_of(namespace: Option<&str>, after: Option<&ObjectKey>) -> Bound<ObjectKey> {
     match (after, namespace) {
-        (Some(place), _) => Bound::Excluded(place.clone()),
-        (None, Some(namespace)) => Bound::Included(Place::new(namespace, "")),
+        (Some(object_key), _) => Bound::Excluded(object_key.clone()),
+        (None, Some(namespace)) => Bound::Included(ObjectKey::new(namespace, "")),
         (None, None) => Bound::Unbounded,
     }
 }
@@ -367,19 +372,20 @@ mod tests {
     }
 
     fn create(store: &mut Store, namespace: &str, name: &str) -> u64 {
-        let write = Write::Create { place: Place::new(namespace, name), value: json!({"metadata": {"name": name}}) };
+        let write =
+            Write::Create { object_key: ObjectKey::new(namespace, name), value: json!({"metadata": {"name": name}}) };
         store.apply(&resource(), write).unwrap().object.version
     }
 
     fn update(store: &mut Store, namespace: &str, name: &str, size: u64) -> Result<u64, StoreError> {
-        let place = Place::new(namespace, name);
-        let expected = store.get("things", &place).map(|object| object.version).unwrap_or_default();
+        let object_key = ObjectKey::new(namespace, name);
+        let expected = store.get("things", &object_key).map(|object| object.version).unwrap_or_default();
         let value = json!({"metadata": {"name": name}, "size": size});
-        Ok(store.apply(&resource(), Write::Update { place, value, expected })?.object.version)
+        Ok(store.apply(&resource(), Write::Update { object_key, value, expected })?.object.version)
     }
 
     fn names(objects: &[Arc<Stored>]) -> Vec<String> {
-        objects.iter().map(|object| format!("{}/{}", object.place.namespace, object.place.name)).collect()
+        objects.iter().map(|object| format!("{}/{}", object.object_key.namespace, object.object_key.name)).collect()
     }
 
     #[test]
@@ -387,22 +393,25 @@ mod tests {
         let mut store = Store::new(10);
         assert_eq!(store.version(), 1);
         assert_eq!(create(&mut store, "a", "x"), 2);
-        let other = Write::Create { place: Place::new("", "y"), value: json!({"metadata": {}}) };
+        let other = Write::Create { object_key: ObjectKey::new("", "y"), value: json!({"metadata": {}}) };
         assert_eq!(store.apply(&"others".into(), other).unwrap().object.version, 3);
         assert_eq!(update(&mut store, "a", "x", 1), Ok(4));
-        assert_eq!(store.get("things", &Place::new("a", "x")).unwrap().decode()["metadata"]["resourceVersion"], "4");
+        assert_eq!(
+            store.get("things", &ObjectKey::new("a", "x")).unwrap().decode()["metadata"]["resourceVersion"],
+            "4"
+        );
     }
 
     #[test]
     fn writes_are_refused() {
         let mut store = Store::new(10);
-        let place = Place::new("a", "x");
-        let missing = Write::Update { place: place.clone(), value: json!({}), expected: 1 };
+        let object_key = ObjectKey::new("a", "x");
+        let missing = Write::Update { object_key: object_key.clone(), value: json!({}), expected: 1 };
         assert_eq!(store.apply(&resource(), missing).unwrap_err(), StoreError::Missing);
         create(&mut store, "a", "x");
-        let twice = Write::Create { place: place.clone(), value: json!({}) };
+        let twice = Write::Create { object_key: object_key.clone(), value: json!({}) };
         assert_eq!(store.apply(&resource(), twice).unwrap_err(), StoreError::Exists);
-        let late = Write::Delete { place, value: json!({}), expected: 1 };
+        let late = Write::Delete { object_key, value: json!({}), expected: 1 };
         assert_eq!(store.apply(&resource(), late).unwrap_err(), StoreError::Conflict { expected: 1, actual: 2 });
     }
 
@@ -412,13 +421,13 @@ mod tests {
         for (namespace, name) in [("b", "x"), ("a", "y"), ("a", "x"), ("a-b", "x")] {
             create(&mut store, namespace, name);
         }
-        let check = |namespace, after: Option<&Place>, expected: &[&str]| {
+        let check = |namespace, after: Option<&ObjectKey>, expected: &[&str]| {
             assert_eq!(names(&store.list("things", namespace, after)), expected);
         };
         check(None, None, &["a-b/x", "a/x", "a/y", "b/x"]);
         check(Some("a"), None, &["a/x", "a/y"]);
-        check(Some("a"), Some(&Place::new("a", "x")), &["a/y"]);
-        check(None, Some(&Place::new("a", "y")), &["b/x"]);
+        check(Some("a"), Some(&ObjectKey::new("a", "x")), &["a/y"]);
+        check(None, Some(&ObjectKey::new("a", "y")), &["b/x"]);
         check(Some("nope"), None, &[]);
         assert!(store.list("nope", None, None).is_empty());
     }
@@ -429,8 +438,10 @@ mod tests {
         create(&mut store, "a", "x");
         let early = create(&mut store, "a", "y");
         update(&mut store, "a", "x", 1).unwrap();
-        let place = Place::new("a", "y");
-        store.apply(&resource(), Write::Delete { place, value: json!({"metadata": {}}), expected: early }).unwrap();
+        let object_key = ObjectKey::new("a", "y");
+        store
+            .apply(&resource(), Write::Delete { object_key, value: json!({"metadata": {}}), expected: early })
+            .unwrap();
         let objects = store.list_at("things", None, None, early).unwrap();
         assert_eq!(names(&objects), ["a/x", "a/y"]);
         assert!(objects[0].decode().get("size").is_none(), "{:?}", objects[0]);
@@ -457,7 +468,7 @@ mod tests {
         assert_eq!(changes(&store, 1), Err(StoreError::Compacted { asked: 1, oldest: 2 }));
         assert_eq!(changes(&store, 2), Ok(vec![(Change::Modified, 3), (Change::Modified, 4)]));
         create(&mut store, "a", "y");
-        store.apply(&"others".into(), Write::Create { place: Place::new("", "z"), value: json!({}) }).unwrap();
+        store.apply(&"others".into(), Write::Create { object_key: ObjectKey::new("", "z"), value: json!({}) }).unwrap();
         store.compact();
         assert_eq!(changes(&store, 4), Err(StoreError::Compacted { asked: 4, oldest: 5 }));
         assert_eq!(changes(&store, 5), Ok(vec![]));
@@ -470,17 +481,17 @@ mod tests {
         let mut store = Store::new(10);
         create(&mut store, "a", "x");
         let labelled = json!({"metadata": {"labels": {"b": "2", "a": "1"}, "ownerReferences": [{"uid": "u"}]}});
-        store.apply(&resource(), Write::Create { place: Place::new("a", "y"), value: labelled }).unwrap();
-        let image = store.image();
-        let mut objects: HashMap<Arc<str>, BTreeMap<Place, (u64, Bytes)>> = HashMap::new();
-        for (resource, object) in &image.objects {
+        store.apply(&resource(), Write::Create { object_key: ObjectKey::new("a", "y"), value: labelled }).unwrap();
+        let snapshot = store.snapshot();
+        let mut objects: HashMap<Arc<str>, BTreeMap<ObjectKey, (u64, Bytes)>> = HashMap::new();
+        for (resource, object) in &snapshot.objects {
             let entry = (object.version, object.raw.clone());
-            objects.entry(Arc::clone(resource)).or_default().insert(object.place.clone(), entry);
+            objects.entry(Arc::clone(resource)).or_default().insert(object.object_key.clone(), entry);
         }
-        let mut restored = Store::restore(10, image.version, objects);
+        let mut restored = Store::restore(10, snapshot.version, objects);
         assert_eq!(names(&restored.list("things", None, None)), ["a/x", "a/y"]);
-        assert_eq!(restored.get("things", &Place::new("a", "y")).unwrap().label("b"), Some("2"));
-        assert_eq!(restored.dependents("u"), [(resource(), Place::new("a", "y"))]);
+        assert_eq!(restored.get("things", &ObjectKey::new("a", "y")).unwrap().label("b"), Some("2"));
+        assert_eq!(restored.dependents("u"), [(resource(), ObjectKey::new("a", "y"))]);
         for kind in ["things", "others"] {
             assert!(restored.check_version(kind, 2).is_err(), "{kind}");
             assert!(restored.check_version(kind, 3).is_ok(), "{kind}");

@@ -1,7 +1,7 @@
 //! What can be done with objects: one file per verb, all of one shape.
 //!
 //! `http/service.rs` hands every request for objects to [`answer`]. A verb is a plain function from the
-//! state, the request and its route to an answer or a refusal; only watches live on afterwards.
+//! state, the request and its route to an answer or a status_error; only watches live on afterwards.
 
 mod reviews;
 mod read;
@@ -18,9 +18,10 @@ mod written;
 
 use std::sync::Arc;
 
+use crate::catalog::Verb;
 use crate::request::routes::ObjectRoute;
-use crate::request::status::Refusal;
-use crate::request::{Answer, Request, form, verb_of};
+use crate::request::status::StatusError;
+use crate::request::{Request, Response, representation, verb_of};
 use crate::state::State;
 use crate::values::names::{NameRule, check_name};
 
@@ -29,49 +30,49 @@ pub use delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation, delete_object, 
 pub use update::write_if_unchanged;
 
 /// Does what a request asks for, and warns of what will not be there for long.
-pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
+pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
     let deprecation = match (route.resource.api_version(), route.resource.plural.as_str()) {
         ("v1", "endpoints") => "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
         ("v1", "componentstatuses") => "v1 ComponentStatus is deprecated in v1.19+",
         _ => return act(state, request, route),
     };
     let verb = verb_of(request, route);
-    let mut answer = act(state, request, route).unwrap_or_else(Answer::from);
+    let mut answer = act(state, request, route).unwrap_or_else(Response::from);
     // Whoever reads nothing of what could be sent, does not get that far.
-    if verb.is_some() && form::check_representation(request.accept(), verb == Some("watch")).is_ok() {
+    if verb.is_some() && representation::check_representation(request.accept(), verb == Some(Verb::Watch)).is_ok() {
         answer.warnings.insert(0, deprecation.to_owned());
     }
     Ok(answer)
 }
 
-fn act(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
-    let verb = verb_of(request, route).ok_or_else(Refusal::method_not_allowed)?;
+fn act(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
+    let verb = verb_of(request, route).ok_or_else(StatusError::method_not_allowed)?;
     if route.resource.custom().is_none() {
-        form::check_representation(request.accept(), verb == "watch")?;
+        representation::check_representation(request.accept(), verb == Verb::Watch)?;
     }
-    if verb == "watch" {
-        form::check_stream(request.accept())?;
+    if verb == Verb::Watch {
+        representation::check_stream(request.accept())?;
     }
     // Replacing compares the name with that of the object, and finds another problem.
-    if let Some(name) = route.name.as_deref().filter(|_| verb != "update")
+    if let Some(name) = route.name.as_deref().filter(|_| verb != Verb::Update)
         && let Some(problem) = check_name(NameRule::PathSegment, name, false).first()
     {
-        return Err(Refusal::bad_request(format!("Name parameter invalid: \"{name}\": {problem}")));
+        return Err(StatusError::bad_request(format!("Name parameter invalid: \"{name}\": {problem}")));
     }
-    if matches!(verb, "get" | "list") {
-        form::check_partial(request.accept(), &route.resource, verb == "list")?;
+    if matches!(verb, Verb::Get | Verb::List) {
+        representation::check_partial(request.accept(), &route.resource, verb == Verb::List)?;
     }
     if let Some(name) = &route.subresource {
         let object = route.name.as_deref().unwrap_or_default();
-        let part = route.resource.subresource(name).ok_or_else(|| Refusal::not_found(&route.resource, object))?;
+        let part = route.resource.subresource(name).ok_or_else(|| StatusError::not_found(&route.resource, object))?;
         // Creating a binding or a token is a POST to a part, which discovery calls "create".
-        if !part.verbs.iter().any(|allowed| allowed == verb) {
-            return Err(Refusal::method_not_allowed());
+        if !part.verbs.contains(&verb) {
+            return Err(StatusError::method_not_allowed());
         }
         return match name.as_str() {
             "status" => match verb {
-                "get" => read::get(state, request, route),
-                "update" => update::update(state, request, route),
+                Verb::Get => read::get(state, request, route),
+                Verb::Update => update::update(state, request, route),
                 _ => patch::patch(state, request, route),
             },
             "scale" => scale::scale(state, request, route, verb),
@@ -79,19 +80,19 @@ fn act(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Ans
         };
     }
     if !route.resource.allows(verb) {
-        return Err(Refusal::method_not_allowed());
+        return Err(StatusError::method_not_allowed());
     }
     if route.resource.is_review() {
         return reviews::answer(state, request, route);
     }
     match verb {
-        "get" => read::get(state, request, route),
-        "list" => read::list(state, request, route),
-        "watch" => read::watch(state, request, route),
-        "create" => create::create(state, request, route),
-        "update" => update::update(state, request, route),
-        "patch" => patch::patch(state, request, route),
-        "delete" => delete::delete(state, request, route),
-        _ => delete::delete_collection(state, request, route),
+        Verb::Get => read::get(state, request, route),
+        Verb::List => read::list(state, request, route),
+        Verb::Watch => read::watch(state, request, route),
+        Verb::Create => create::create(state, request, route),
+        Verb::Update => update::update(state, request, route),
+        Verb::Patch => patch::patch(state, request, route),
+        Verb::Delete => delete::delete(state, request, route),
+        Verb::DeleteCollection => delete::delete_collection(state, request, route),
     }
 }

@@ -3,18 +3,19 @@
 use serde_json::{Map, Value};
 
 use crate::catalog::{Catalog, ResourceType};
-use crate::codec::{go_types, json, protobuf, yaml};
+use crate::codec::{json, protobuf, struct_types, yaml};
 use crate::go::internal_package;
+use crate::go::text::type_name;
 use crate::request::Request;
 use crate::request::query::{FieldValidation, WriteOptions};
-use crate::request::status::Refusal;
+use crate::request::status::StatusError;
 use crate::schema::duplicate_fields;
 
 /// The media types of objects.
 const OBJECT_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 /// Reads the body of a request.
-pub fn decode(request: &Request, resource: &ResourceType) -> Result<Value, Refusal> {
+pub fn decode(request: &Request, resource: &ResourceType) -> Result<Value, StatusError> {
     decode_noting_repeats(request, resource).map(|(value, _)| value)
 }
 
@@ -22,7 +23,7 @@ pub fn decode(request: &Request, resource: &ResourceType) -> Result<Value, Refus
 pub fn decode_noting_repeats<'a>(
     request: &'a Request,
     resource: &ResourceType,
-) -> Result<(Value, Option<&'a [u8]>), Refusal> {
+) -> Result<(Value, Option<&'a [u8]>), StatusError> {
     let mut repeats = None;
     let value = match request.media_type() {
         "application/json" => json::parse_noting_repeats(&request.body).map_err(no_type).map(|(value, has_repeats)| {
@@ -33,16 +34,16 @@ pub fn decode_noting_repeats<'a>(
         "application/vnd.kubernetes.protobuf" if resource.custom().is_none() => {
             protobuf::decode(&request.body).map_err(|error| error.to_string())
         }
-        _ => return Err(Refusal::unsupported_media_type(OBJECT_TYPES)),
+        _ => return Err(StatusError::unsupported_media_type(OBJECT_TYPES)),
     };
     let problem = match value {
         Ok(value @ Value::Object(_)) => return Ok((value, repeats)),
         // Nothing at all is taken for an object without anything.
         Ok(Value::Null) => return Ok((Value::Object(Map::new()), None)),
-        Ok(other) => no_type(format!("json: cannot unmarshal {} into {TYPE_IN_GO}", json::type_name(&other))),
+        Ok(other) => no_type(format!("json: cannot unmarshal {} into {TYPE_IN_GO}", type_name(&other))),
         Err(problem) => problem,
     };
-    Err(Refusal::bad_request(format!(
+    Err(StatusError::bad_request(format!(
         "the object provided is unrecognized (must be of type {}): {problem} ({})",
         resource.kind,
         json::summary(&request.body)
@@ -59,46 +60,46 @@ fn no_type(problem: String) -> String {
 }
 
 /// Refuses options that are not an object, or of another kind.
-pub fn decode_options(body: &[u8], kind: &str) -> Result<Value, Refusal> {
-    let value = json::parse(body).map_err(|problem| Refusal::bad_request(no_type(problem)))?;
+pub fn decode_options(body: &[u8], kind: &str) -> Result<Value, StatusError> {
+    let value = json::parse(body).map_err(|problem| StatusError::bad_request(no_type(problem)))?;
     match (&value, value["kind"].as_str()) {
         (Value::Null, _) => Ok(Value::Object(Map::new())),
         (Value::Object(_), Some(other)) if !other.is_empty() && other != kind => {
             let version = value["apiVersion"].as_str().unwrap_or("v1");
-            Err(Refusal::bad_request(format!(
+            Err(StatusError::bad_request(format!(
                 "no kind \"{other}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
             )))
         }
         (Value::Object(_), _) => Ok(value),
         (other, _) => {
-            let found = json::type_name(other);
-            Err(Refusal::bad_request(no_type(format!("json: cannot unmarshal {found} into {TYPE_IN_GO}"))))
+            let found = type_name(other);
+            Err(StatusError::bad_request(no_type(format!("json: cannot unmarshal {found} into {TYPE_IN_GO}"))))
         }
     }
 }
 
 /// Refuses objects of other kinds; puts the right kind where none is given.
-pub fn check_type(resource: &ResourceType, value: &mut Value, raw: &[u8]) -> Result<(), Refusal> {
+pub fn check_type(resource: &ResourceType, value: &mut Value, raw: &[u8]) -> Result<(), StatusError> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (kind, api_version) = (text("kind"), text("apiVersion"));
     let is_typed = kind == resource.kind && api_version == resource.api_version();
     if resource.custom().is_some() {
         if kind.is_empty() {
             let shown = String::from_utf8_lossy(raw);
-            return Err(Refusal::bad_request(format!(
+            return Err(StatusError::bad_request(format!(
                 "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{shown}' \
                  ({shown})",
                 resource.kind
             )));
         }
         if api_version != resource.api_version() {
-            return Err(Refusal::bad_request(format!(
+            return Err(StatusError::bad_request(format!(
                 "the API version in the data ({api_version}) does not match the expected API version ({})",
                 resource.api_version()
             )));
         }
-        if let Some(problem) = go_types::metadata_misfit(value) {
-            return Err(Refusal::bad_request(format!(
+        if let Some(problem) = struct_types::metadata_type_error(value) {
+            return Err(StatusError::bad_request(format!(
                 "{kind} in version \"{}\" cannot be handled as a {kind}: {problem}",
                 resource.version
             )));
@@ -106,14 +107,14 @@ pub fn check_type(resource: &ResourceType, value: &mut Value, raw: &[u8]) -> Res
     } else {
         if let Some(problem) = type_problem(resource, &api_version, &kind) {
             let api_version = if api_version.is_empty() { resource.api_version() } else { &api_version };
-            return Err(Refusal::bad_request(format!(
+            return Err(StatusError::bad_request(format!(
                 "{kind} in version \"{}\" cannot be handled as a {}: {problem}",
                 api_version.rsplit('/').next().unwrap_or_default(),
                 resource.kind
             )));
         }
-        if let Some(problem) = go_types::misfit(resource, value) {
-            return Err(Refusal::bad_request(format!(
+        if let Some(problem) = struct_types::type_error(resource, value) {
+            return Err(StatusError::bad_request(format!(
                 "{} in version \"{}\" cannot be handled as a {}: {problem}",
                 resource.kind, resource.version, resource.kind
             )));
@@ -155,7 +156,7 @@ pub fn check_fields(
     value: &Value,
     raw: Option<&[u8]>,
     options: &WriteOptions,
-) -> Result<Vec<String>, Refusal> {
+) -> Result<Vec<String>, StatusError> {
     if options.field_validation == FieldValidation::Ignore {
         return Ok(Vec::new());
     }
@@ -163,7 +164,7 @@ pub fn check_fields(
     if warnings.is_empty() || options.field_validation == FieldValidation::Warn {
         return Ok(warnings);
     }
-    Err(Refusal::bad_request(format!(
+    Err(StatusError::bad_request(format!(
         "{} in version \"{}\" cannot be handled as a {}: strict decoding error: {}",
         resource.kind,
         resource.version,

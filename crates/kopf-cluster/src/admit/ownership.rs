@@ -9,13 +9,13 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 
-use crate::builtin::{convert, traits};
+use crate::builtin::{convert, strategy};
 use crate::catalog::{Catalog, ResourceType};
 use crate::patching::managed::{
-    ApplyError, FieldSet, Unconverted, Versions, Write, apply, keep_times_of_no_change, manager_name, record_write,
+    ApplyError, FieldSet, FieldWrite, Unconverted, Versions, apply, keep_times_of_no_change, manager_name, record_write,
 };
 use crate::request::query::WriteOptions;
-use crate::request::status::Refusal;
+use crate::request::status::StatusError;
 use crate::request::{Replay, Request};
 use crate::schema::Schema;
 use crate::state::State;
@@ -55,7 +55,7 @@ pub fn record(
     writer: &Writer,
     old: Option<&Value>,
     new: &mut Value,
-) -> Result<(), Refusal> {
+) -> Result<(), StatusError> {
     let ignored = untouched(resource, &writer.subresource);
     with_write(state, resource, writer, ignored, |write| record_write(write, old, new))
 }
@@ -73,9 +73,11 @@ pub fn apply_configuration(
     live: Option<&Value>,
     configuration: &Value,
     force: bool,
-) -> Result<Value, Refusal> {
+) -> Result<Value, StatusError> {
     let ignored = untouched(resource, &writer.subresource);
-    with_write(state, resource, writer, ignored, |write| apply(write, live, configuration, force).map_err(refusal))?
+    with_write(state, resource, writer, ignored, |write| {
+        apply(write, live, configuration, force).map_err(status_error)
+    })?
 }
 
 fn with_write<T>(
@@ -83,11 +85,11 @@ fn with_write<T>(
     resource: &ResourceType,
     writer: &Writer,
     ignored: &FieldSet,
-    act: impl FnOnce(&Write<'_>) -> T,
-) -> Result<T, Refusal> {
+    act: impl FnOnce(&FieldWrite<'_>) -> T,
+) -> Result<T, StatusError> {
     let converter = writer.replay.as_deref().map(|replay| Converter { state, replay });
     let versions = KindVersions { catalog: state.catalog(), resource, converter, is_waiting: Cell::new(false) };
-    let done = act(&Write {
+    let done = act(&FieldWrite {
         versions: &versions,
         api_version: resource.api_version(),
         manager: &writer.manager,
@@ -123,7 +125,7 @@ fn untouched(resource: &ResourceType, subresource: &str) -> &'static FieldSet {
         };
     }
     match subresource {
-        "status" if traits::status_keeps_metadata(resource) => &SPEC_AND_METADATA,
+        "status" if strategy::status_keeps_metadata(resource) => &SPEC_AND_METADATA,
         "status" if resource.is("apps", "deployments") => &SPEC_AND_LABELS,
         "status" => &SPEC,
         _ if resource.has_status() => &STATUS,
@@ -131,17 +133,17 @@ fn untouched(resource: &ResourceType, subresource: &str) -> &'static FieldSet {
     }
 }
 
-fn refusal(error: ApplyError) -> Refusal {
+fn status_error(error: ApplyError) -> StatusError {
     let message = error.to_string();
     match &error {
-        ApplyError::BadRequest(_) => Refusal::bad_request(message),
-        ApplyError::Untypable(_) => Refusal::bare(message),
+        ApplyError::BadRequest(_) => StatusError::bad_request(message),
+        ApplyError::Untypable(_) => StatusError::bare(message),
         ApplyError::Conflicts(_) => {
-            let mut refusal = Refusal::bare(message);
-            refusal.code = 409;
-            refusal.reason = "Conflict";
-            *refusal.details = json!({"causes": error.causes()});
-            refusal
+            let mut status_error = StatusError::bare(message);
+            status_error.code = 409;
+            status_error.reason = "Conflict";
+            *status_error.details = json!({"causes": error.causes()});
+            status_error
         }
     }
 }
@@ -175,7 +177,7 @@ impl Versions for KindVersions<'_> {
             // The same object is the same question, whoever asks it.
             let key = format!("managed/{object}");
             return match converter.unpruned(self.resource, &key, object, api_version) {
-                Some(converted) => converted.map_err(|refusal| Unconverted::Failed(refusal.message)),
+                Some(converted) => converted.map_err(|status_error| Unconverted::Failed(status_error.message)),
                 None => {
                     self.is_waiting.set(true);
                     Err(Unconverted::Failed("the answer of the webhook is awaited".to_owned()))

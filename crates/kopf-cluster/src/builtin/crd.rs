@@ -50,7 +50,7 @@ pub fn prepare(crd: &mut Value) {
 
 /// What the controllers add to the status of a CRD, beside the other ones of its group; None if
 /// it is there already.
-pub fn settle(crd: &Value, others: &[Value], now: Timestamp) -> Option<Value> {
+pub fn with_conditions(crd: &Value, others: &[Value], now: Timestamp) -> Option<Value> {
     let mut settled = crd.clone();
     let (accepted, conflict) = accepted_names(crd, others);
     let status = settled.get_mut("status")?.as_object_mut()?;
@@ -183,9 +183,9 @@ mod tests {
         assert_eq!(crd["spec"]["names"]["listKind"], "WidgetList");
         assert_eq!(crd["status"]["storedVersions"], json!(["v1"]));
         assert!(resource_types(&crd).is_empty());
-        let settled = settle(&crd, &[], Timestamp::UNIX_EPOCH).unwrap();
+        let settled = with_conditions(&crd, &[], Timestamp::UNIX_EPOCH).unwrap();
         assert!(is_established(&settled));
-        assert_eq!(settle(&settled, &[], Timestamp::UNIX_EPOCH), None);
+        assert_eq!(with_conditions(&settled, &[], Timestamp::UNIX_EPOCH), None);
         let types = resource_types(&settled);
         assert_eq!(types.len(), 1);
         assert_eq!((types[0].qualified(), types[0].has_status()), ("widgets.example.com", true));
@@ -199,7 +199,7 @@ mod tests {
             crd["spec"]["names"] = names;
             complete(&mut crd);
             prepare(&mut crd);
-            settle(&crd, others, Timestamp::UNIX_EPOCH).unwrap()
+            with_conditions(&crd, others, Timestamp::UNIX_EPOCH).unwrap()
         };
         let first = settled("widgets.x", json!({"plural": "widgets", "kind": "Widget", "shortNames": ["w"]}), &[]);
         for (names, reason, message) in [

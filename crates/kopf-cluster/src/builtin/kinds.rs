@@ -16,7 +16,7 @@ use super::{convert, crd, namespaces, rules};
 use crate::catalog::{CRDS, ResourceType};
 use crate::go::FieldError;
 use crate::request::User;
-use crate::request::status::Refusal;
+use crate::request::status::StatusError;
 use crate::state::State;
 use crate::support::clock::timestamp;
 
@@ -56,7 +56,12 @@ pub fn prepare_bookmark(resource: &ResourceType, object: &mut Value) {
 }
 
 /// Completes a new object.
-pub fn prepare_new(state: &State, resource: &ResourceType, object: &mut Value, dry_run: bool) -> Result<(), Refusal> {
+pub fn prepare_new(
+    state: &State,
+    resource: &ResourceType,
+    object: &mut Value,
+    dry_run: bool,
+) -> Result<(), StatusError> {
     match resource.qualified() {
         "namespaces" => namespaces::prepare_new(object),
         "customresourcedefinitions.apiextensions.k8s.io" => {

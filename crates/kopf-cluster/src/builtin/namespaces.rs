@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::catalog::ResourceType;
-use crate::request::status::Refusal;
+use crate::request::status::StatusError;
 use crate::state::State;
-use crate::store::Place;
+use crate::store::ObjectKey;
 
 /// Every namespace can be selected by its name.
 pub fn label(namespace: &mut Value) {
@@ -29,11 +29,11 @@ pub fn prepare_new(namespace: &mut Value) {
 }
 
 /// Refuses new objects in namespaces that are not there, or are going away.
-pub fn check_open(state: &State, resource: &ResourceType, namespace: &str, name: &str) -> Result<(), Refusal> {
+pub fn check_open(state: &State, resource: &ResourceType, namespace: &str, name: &str) -> Result<(), StatusError> {
     let Some(namespaces) = namespaces(state) else { return Ok(()) };
-    match state.get(&namespaces, &Place::new("", namespace)) {
-        None => Err(Refusal::not_found(&namespaces, namespace)),
-        Some(stored) if stored.deleting => Err(Refusal::terminating(resource, name, namespace)),
+    match state.get(&namespaces, &ObjectKey::new("", namespace)) {
+        None => Err(StatusError::not_found(&namespaces, namespace)),
+        Some(stored) if stored.deleting => Err(StatusError::terminating(resource, name, namespace)),
         Some(_) => Ok(()),
     }
 }

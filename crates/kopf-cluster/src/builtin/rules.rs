@@ -5,7 +5,7 @@
 //! rule can say is a function in the table. `builtin/kinds.rs` asks [`check`] for every object that is written.
 
 mod evaluate;
-mod tests_of_values;
+mod value_checks;
 mod selectors;
 mod pods;
 mod workloads;
@@ -31,8 +31,8 @@ use crate::go::FieldError;
 
 pub use warnings::{has_warnings, warnings};
 
-use evaluate::{Condition, Rule, Rules, Spot, Test};
-use tests_of_values::is_empty;
+use evaluate::{Condition, Location, Rule, Rules, ValueCheck};
+use value_checks::is_empty;
 
 /// The tables by `plural.group`: what is checked about an object, and about its status alone.
 const KINDS: &[(&str, Rules, Rules)] = &[

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
-use super::{ConversionWebhook, Origin, ResourceType, Subresource, TypeFacts, definitions, version_priority};
+use super::{ConversionWebhook, Origin, ResourceFacts, ResourceType, Subresource, Verb, definitions, version_priority};
 use crate::schema::Schema;
 use crate::values::jsonpath::JsonPath;
 
@@ -88,7 +88,6 @@ fn resource_type(crd: &Value, version: &Value) -> ResourceType {
     let texts = |value: &Value| -> Vec<String> {
         value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
     };
-    let verbs = |list: &[&str]| list.iter().map(|verb| (*verb).to_owned()).collect::<Vec<_>>();
     let (group, version_name, kind) = (text(&spec["group"]), text(&version["name"]), text(&names["kind"]));
     let mut subresources = Vec::new();
     if version["subresources"].get("status").is_some_and(|status| !status.is_null()) {
@@ -97,7 +96,7 @@ fn resource_type(crd: &Value, version: &Value) -> ResourceType {
             group: group.clone(),
             version: version_name.clone(),
             kind: kind.clone(),
-            verbs: verbs(&["get", "patch", "update"]),
+            verbs: vec![Verb::Get, Verb::Patch, Verb::Update],
         });
     }
     let scale = version["subresources"].get("scale").filter(|scale| !scale.is_null());
@@ -107,7 +106,7 @@ fn resource_type(crd: &Value, version: &Value) -> ResourceType {
             group: "autoscaling".into(),
             version: "v1".into(),
             kind: "Scale".into(),
-            verbs: verbs(&["get", "patch", "update"]),
+            verbs: vec![Verb::Get, Verb::Patch, Verb::Update],
         });
     }
     let custom = CustomVersion {
@@ -140,14 +139,23 @@ fn resource_type(crd: &Value, version: &Value) -> ResourceType {
         terminating: crd["metadata"].get("deletionTimestamp").is_some(),
         preserve_unknown_fields: spec["preserveUnknownFields"] == true,
     };
-    TypeFacts {
+    ResourceFacts {
         plural: text(&names["plural"]),
         singular: text(&names["singular"]),
         list_kind: text(&names["listKind"]),
         namespaced: spec["scope"] == "Namespaced",
         short_names: texts(&names["shortNames"]),
         categories: texts(&names["categories"]),
-        verbs: verbs(&["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]),
+        verbs: vec![
+            Verb::Delete,
+            Verb::DeleteCollection,
+            Verb::Get,
+            Verb::List,
+            Verb::Patch,
+            Verb::Create,
+            Verb::Update,
+            Verb::Watch,
+        ],
         subresources,
         origin: Origin::Custom(Arc::new(custom)),
         group,

@@ -3,8 +3,8 @@
 //! `state.rs` keeps the current [`Webhooks`], as it keeps the catalog for CRDs.
 
 mod target;
-mod matching;
-mod conditions;
+mod rules;
+mod match_conditions;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use serde_json::Value;
 
 use super::ResourceType;
 use crate::values::selector::LabelSelector;
-use conditions::Condition;
-use matching::Rule;
+use match_conditions::MatchCondition;
+use rules::RuleWithOperations;
 
-pub use conditions::{Seen, all_hold};
-pub use matching::Subject;
+pub use match_conditions::{ConditionInput, all_hold};
+pub use rules::Subject;
 pub use target::{Address, ConversionWebhook, Target};
 
 /// All webhooks, in the order in which they are asked.
@@ -34,13 +34,13 @@ pub struct Webhook {
     pub id: String,
     pub name: String,
     pub target: Arc<Target>,
-    pub rules: Vec<Rule>,
+    pub rules: Vec<RuleWithOperations>,
     pub ignores_failures: bool,
     /// Whether it is also meant for other versions of the same resources.
     pub matches_equivalent: bool,
     pub namespace_selector: LabelSelector,
     pub object_selector: LabelSelector,
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<MatchCondition>,
     pub may_run_dry: bool,
     pub timeout: Duration,
     /// The version of reviews that it reads.
@@ -81,12 +81,12 @@ fn read(id: String, webhook: &Value) -> Webhook {
         id,
         name: text("name").to_owned(),
         target: Arc::new(Target::parse(&webhook["clientConfig"])),
-        rules: list("rules").iter().map(Rule::parse).collect(),
+        rules: list("rules").iter().map(RuleWithOperations::parse).collect(),
         ignores_failures: text("failurePolicy") == "Ignore",
         matches_equivalent: text("matchPolicy") != "Exact",
         namespace_selector: LabelSelector::of_value(&webhook["namespaceSelector"]),
         object_selector: LabelSelector::of_value(&webhook["objectSelector"]),
-        conditions: list("matchConditions").iter().map(Condition::parse).collect(),
+        conditions: list("matchConditions").iter().map(MatchCondition::parse).collect(),
         may_run_dry: matches!(text("sideEffects"), "None" | "NoneOnDryRun"),
         timeout: Duration::from_secs(webhook["timeoutSeconds"].as_u64().unwrap_or(10).clamp(1, 30)),
         review_version: versions.clone().find(known).unwrap_or("v1").to_owned(),

@@ -15,8 +15,8 @@ use super::Cluster;
 use crate::catalog::{Catalog, definitions};
 use crate::codec::{json, protobuf, yaml};
 use crate::patching::{apply_json_patch, apply_merge, apply_strategic};
-use crate::request::form::Form;
 use crate::request::query::{ListOptions, Query, WriteOptions};
+use crate::request::representation::Representation;
 use crate::request::routes;
 use crate::schema::{Schema, duplicate_fields};
 use crate::store::persistence::record::{Header, decode_all};
@@ -26,20 +26,20 @@ use crate::values::jsonpath::JsonPath;
 use crate::values::selector::{FieldSelector, LabelSelector};
 
 /// A parser, and some input that it understands.
-pub struct Target {
+pub struct FuzzTarget {
     pub name: &'static str,
     pub run: fn(&[u8]),
     pub seeds: &'static [&'static [u8]],
 }
 
 /// All parsers.
-pub const TARGETS: &[Target] = &[
-    Target {
+pub const TARGETS: &[FuzzTarget] = &[
+    FuzzTarget {
         name: "path",
         run: path,
         seeds: &[b"/api/v1/namespaces/a/pods/b%2Fc/status", b"/apis/apps/v1/watch/deployments", b"/openapi/v3/api/v1"],
     },
-    Target {
+    FuzzTarget {
         name: "query",
         run: query,
         seeds: &[
@@ -47,48 +47,48 @@ pub const TARGETS: &[Target] = &[
             b"dryRun=All&fieldManager=m&fieldValidation=Strict&timeoutSeconds=9",
         ],
     },
-    Target { name: "label_selector", run: label_selector, seeds: &[b"a=b,c!=d,e in (f,g),!h,i>5", b"x/y notin (a),z"] },
-    Target {
+    FuzzTarget { name: "label_selector", run: label_selector, seeds: &[b"a=b,c!=d,e in (f,g),!h,i>5", b"x/y notin (a),z"] },
+    FuzzTarget {
         name: "field_selector",
         run: field_selector,
         seeds: &[b"metadata.name=a,status.phase!=Running", b"a=b\\,c\\=d"],
     },
-    Target {
+    FuzzTarget {
         name: "accept",
         run: accept,
         seeds: &[b"application/json;as=Table;v=v1;g=meta.k8s.io,application/json", b"*/*;q=0.5"],
     },
-    Target { name: "json", run: json_document, seeds: &[br#"{"a":[1,-2.5e3,true,null,"\u00e9\ud83d\ude00"]}"#] },
-    Target {
+    FuzzTarget { name: "json", run: json_document, seeds: &[br#"{"a":[1,-2.5e3,true,null,"\u00e9\ud83d\ude00"]}"#] },
+    FuzzTarget {
         name: "yaml",
         run: yaml_document,
         seeds: &[b"a: &x {b: [1, 2.5, yes]}\nc: *x\nd: |\n  text\n---\ne: f\n", b"{a: !!str 1, <<: {b: c}}"],
     },
-    Target {
+    FuzzTarget {
         name: "json_patch",
         run: json_patch,
         seeds: &[br#"[{"a":[1,2]},[{"op":"add","path":"/a/-","value":3},{"op":"copy","from":"/a","path":"/b~1c"},{"op":"move","from":"/a/0","path":"/d"},{"op":"test","path":"/d","value":1}]]"#],
     },
-    Target { name: "merge_patch", run: merge_patch, seeds: &[br#"[{"a":{"b":1}},{"a":{"b":null,"c":[1]}}]"#] },
-    Target {
+    FuzzTarget { name: "merge_patch", run: merge_patch, seeds: &[br#"[{"a":{"b":1}},{"a":{"b":null,"c":[1]}}]"#] },
+    FuzzTarget {
         name: "strategic_patch",
         run: strategic_patch,
         seeds: &[br#"[{"spec":{"containers":[{"name":"a","image":"b"}]}},{"spec":{"$setElementOrder/containers":[{"name":"c"},{"name":"a"}],"containers":[{"name":"c"},{"$patch":"delete","name":"a"}]},"metadata":{"$retainKeys":["name"]}}]"#],
     },
-    Target { name: "protobuf", run: protobuf_body, seeds: &[b"k8s\0\x0a\x0b\x0a\x02v1\x12\x05Event\x12\x04\x0a\x02\x0a\0"] },
-    Target {
+    FuzzTarget { name: "protobuf", run: protobuf_body, seeds: &[b"k8s\0\x0a\x0b\x0a\x02v1\x12\x05Event\x12\x04\x0a\x02\x0a\0"] },
+    FuzzTarget {
         name: "jsonpath",
         run: json_path,
         seeds: &[b".spec.containers[*].name", b".a['b.c'][0]", b".status.conditions[?(@.type==\"Ready\")].status"],
     },
-    Target {
+    FuzzTarget {
         name: "schema",
         run: schema,
         seeds: &[br#"[{"type":"object","properties":{"a":{"type":"array","items":{"type":"string","pattern":"^x+$","maxLength":3},"x-kubernetes-list-type":"set"},"b":{"x-kubernetes-int-or-string":true},"c":{"type":"object","default":{"d":1},"additionalProperties":{"type":"integer","minimum":1}}},"x-kubernetes-validations":[{"rule":"!has(self.b) || self.b > 1","message":"no"}]},{"a":["x","y"],"b":"1","c":{"e":0},"z":1}]"#],
     },
-    Target { name: "cel", run: cel_expression, seeds: &[b"self.a.all(x, x > 1 && x.startsWith('b')) ? [1, 2] : {'k': -3}"] },
-    Target { name: "records", run: records, seeds: &[b"KOPFDATA\x01\0\0\0L\0\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0"] },
-    Target {
+    FuzzTarget { name: "cel", run: cel_expression, seeds: &[b"self.a.all(x, x > 1 && x.startsWith('b')) ? [1, 2] : {'k': -3}"] },
+    FuzzTarget { name: "records", run: records, seeds: &[b"KOPFDATA\x01\0\0\0L\0\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0"] },
+    FuzzTarget {
         name: "request",
         run: request,
         seeds: &[
@@ -134,7 +134,7 @@ fn field_selector(data: &[u8]) {
 }
 
 fn accept(data: &[u8]) {
-    let _ = Form::negotiate(&String::from_utf8_lossy(data), &Query::default());
+    let _ = Representation::negotiate(&String::from_utf8_lossy(data), &Query::default());
 }
 
 fn json_document(data: &[u8]) {
@@ -305,7 +305,7 @@ mod tests {
         }
     }
 
-    fn drive(target: &Target) {
+    fn drive(target: &FuzzTarget) {
         let seconds = std::env::var("KOPF_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
         let end = Instant::now() + seconds.map_or(TIME, Duration::from_secs);
         let mut random = Random(7);

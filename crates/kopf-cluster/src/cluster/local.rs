@@ -20,7 +20,7 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 
 /// An answer as a whole.
 #[derive(Clone, Debug)]
-pub struct LocalAnswer {
+pub struct LocalResponse {
     pub code: u16,
     pub body: Bytes,
 }
@@ -64,7 +64,7 @@ pub enum ManifestError {
 
 impl Cluster {
     /// Sends one request and waits for the whole answer. Not for watches, which do not end.
-    pub async fn request(&self, method: http::Method, path: &str, content_type: &str, body: Bytes) -> LocalAnswer {
+    pub async fn request(&self, method: http::Method, path: &str, content_type: &str, body: Bytes) -> LocalResponse {
         let request = http::Request::builder()
             .method(method)
             .uri(path)
@@ -73,17 +73,17 @@ impl Cluster {
             .body(Full::new(body));
         let request = match request {
             Ok(request) => request,
-            Err(error) => return LocalAnswer { code: 400, body: Bytes::from(error.to_string()) },
+            Err(error) => return LocalResponse { code: 400, body: Bytes::from(error.to_string()) },
         };
         // Only a fault that a test has asked for cuts a connection, or an answer.
-        let cut = |error: &dyn std::fmt::Display| LocalAnswer { code: 502, body: Bytes::from(error.to_string()) };
+        let cut = |error: &dyn std::fmt::Display| LocalResponse { code: 502, body: Bytes::from(error.to_string()) };
         let response = match self.service().call(request).await {
             Ok(response) => response,
             Err(error) => return cut(&error),
         };
         let code = response.status().as_u16();
         match response.into_body().collect().await {
-            Ok(body) => LocalAnswer { code, body: body.to_bytes() },
+            Ok(body) => LocalResponse { code, body: body.to_bytes() },
             Err(error) => cut(&error),
         }
     }

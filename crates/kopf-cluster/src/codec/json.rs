@@ -48,18 +48,18 @@ pub fn to_bytes(value: &Value) -> Vec<u8> {
 fn read(bytes: &[u8]) -> serde_json::Result<(Value, bool)> {
     let repeats = Cell::new(false);
     let mut parser = serde_json::Deserializer::from_slice(bytes);
-    let value = Reader { repeats: &repeats }.deserialize(&mut parser)?;
+    let value = JsonVisitor { repeats: &repeats }.deserialize(&mut parser)?;
     parser.end()?;
     Ok((value, repeats.get()))
 }
 
 /// Reads a value as serde does, and notes repeated fields on the way.
 #[derive(Clone, Copy)]
-struct Reader<'a> {
+struct JsonVisitor<'a> {
     repeats: &'a Cell<bool>,
 }
 
-impl<'de> DeserializeSeed<'de> for Reader<'_> {
+impl<'de> DeserializeSeed<'de> for JsonVisitor<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -67,7 +67,7 @@ impl<'de> DeserializeSeed<'de> for Reader<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Reader<'_> {
+impl<'de> Visitor<'de> for JsonVisitor<'_> {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -119,7 +119,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
 }
 
 /// Writes whole numbers as such: `2.0` becomes `2`, as it does in a real server.
-pub fn settle_numbers(value: &mut Value) {
+pub fn normalize_numbers(value: &mut Value) {
     /// Beyond it, a real server writes an exponent.
     const LIMIT: f64 = 1e15;
     match value {
@@ -128,8 +128,8 @@ pub fn settle_numbers(value: &mut Value) {
                 *value = Value::from(whole as i64);
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(settle_numbers),
-        Value::Object(fields) => fields.values_mut().for_each(settle_numbers),
+        Value::Array(items) => items.iter_mut().for_each(normalize_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(normalize_numbers),
         _ => {}
     }
 }
@@ -149,18 +149,6 @@ pub fn summary(body: &[u8]) -> String {
     text
 }
 
-/// The type of a value, as messages call it.
-pub fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
 /// Checks the syntax, with the messages of the server's library.
 struct Scanner<'a> {
     bytes: &'a [u8],
@@ -169,14 +157,14 @@ struct Scanner<'a> {
 
 /// What is open while a value is scanned.
 #[derive(Clone, Copy)]
-enum Open {
+enum OpenBracket {
     Array,
     Object,
 }
 
 impl Scanner<'_> {
     fn document(&mut self) -> Result<(), String> {
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<OpenBracket> = Vec::new();
         loop {
             // Here a value begins.
             match self.next_token()? {
@@ -184,7 +172,7 @@ impl Scanner<'_> {
                     if open.len() >= MAX_DEPTH {
                         return Err(too_deep(byte));
                     }
-                    let kind = if byte == b'{' { Open::Object } else { Open::Array };
+                    let kind = if byte == b'{' { OpenBracket::Object } else { OpenBracket::Array };
                     let close = if byte == b'{' { b'}' } else { b']' };
                     if self.peek_token()? != close {
                         open.push(kind);
@@ -201,16 +189,16 @@ impl Scanner<'_> {
             loop {
                 let Some(kind) = open.last().copied() else { return self.end() };
                 match (kind, self.next_token()?) {
-                    (Open::Array, b',') => break,
-                    (Open::Object, b',') => {
+                    (OpenBracket::Array, b',') => break,
+                    (OpenBracket::Object, b',') => {
                         self.key()?;
                         break;
                     }
-                    (Open::Array, b']') | (Open::Object, b'}') => {
+                    (OpenBracket::Array, b']') | (OpenBracket::Object, b'}') => {
                         open.pop();
                     }
-                    (Open::Array, other) => return Err(invalid(other, "after array element")),
-                    (Open::Object, other) => return Err(invalid(other, "after object key:value pair")),
+                    (OpenBracket::Array, other) => return Err(invalid(other, "after array element")),
+                    (OpenBracket::Object, other) => return Err(invalid(other, "after object key:value pair")),
                 }
             }
         }

@@ -273,16 +273,16 @@ pub enum Wire<'a> {
 }
 
 /// The fields of a message, one after another.
-pub struct Fields<'a> {
+pub struct WireFields<'a> {
     rest: &'a [u8],
 }
 
 /// Reads the fields of a message, which are not nested by themselves.
-pub fn fields(bytes: &[u8]) -> Fields<'_> {
-    Fields { rest: bytes }
+pub fn fields(bytes: &[u8]) -> WireFields<'_> {
+    WireFields { rest: bytes }
 }
 
-impl<'a> Iterator for Fields<'a> {
+impl<'a> Iterator for WireFields<'a> {
     type Item = Result<(u64, Wire<'a>), ProtobufError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -297,7 +297,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-impl<'a> Fields<'a> {
+impl<'a> WireFields<'a> {
     fn read(&mut self) -> Result<(u64, Wire<'a>), ProtobufError> {
         let key = self.varint()?;
         let wire = match key & 7 {

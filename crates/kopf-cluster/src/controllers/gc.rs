@@ -13,7 +13,7 @@ use crate::builtin::crd::CLEANUP_FINALIZER;
 use crate::catalog::{CRDS, ResourceType};
 use crate::publish::render::decode;
 use crate::state::State;
-use crate::store::Place;
+use crate::store::ObjectKey;
 use crate::verbs::{DeleteOptions, FOREGROUND, ORPHAN, Propagation, delete_object, write_if_unchanged};
 
 /// Looks after an object that was changed: whether it waits for its dependents, or has lost its owners.
@@ -24,15 +24,15 @@ pub fn after_update(state: &Arc<State>, resource: &Arc<ResourceType>, object: &V
     }
     let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
     if has_finalizer(object, ORPHAN) {
-        for (dependent, place) in dependents(state, uid) {
-            disown(state, &dependent, &place, uid);
+        for (dependent, object_key) in dependents(state, uid) {
+            disown(state, &dependent, &object_key, uid);
         }
         drop_finalizer(state, resource, object, ORPHAN);
     } else if has_finalizer(object, FOREGROUND) {
-        for (dependent, place) in dependents(state, uid) {
+        for (dependent, object_key) in dependents(state, uid) {
             let options = DeleteOptions { propagation: Some(Propagation::Foreground), ..DeleteOptions::default() };
             // Whatever is gone in the meantime is what is wanted.
-            let _ = delete_object(state, &dependent, &place, &options);
+            let _ = delete_object(state, &dependent, &object_key, &options);
         }
         finish_foreground(state, resource, object);
     }
@@ -41,13 +41,13 @@ pub fn after_update(state: &Arc<State>, resource: &Arc<ResourceType>, object: &V
 /// Looks after the dependents and the owners of an object that is gone.
 pub fn after_remove(state: &Arc<State>, object: &Value) {
     let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
-    for (dependent, place) in dependents(state, uid) {
-        let others = owners_of(state, &dependent, &place).iter().any(|owner| owner["uid"] != uid);
+    for (dependent, object_key) in dependents(state, uid) {
+        let others = owners_of(state, &dependent, &object_key).iter().any(|owner| owner["uid"] != uid);
         match others {
-            true => disown(state, &dependent, &place, uid),
+            true => disown(state, &dependent, &object_key, uid),
             false => {
                 let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
-                let _ = delete_object(state, &dependent, &place, &options);
+                let _ = delete_object(state, &dependent, &object_key, &options);
             }
         }
     }
@@ -71,10 +71,14 @@ pub fn empty_crd(state: &Arc<State>, crd: &Value) {
     match found {
         None => release_crd(state, crd["metadata"]["name"].as_str().unwrap_or_default()),
         Some(resource) => {
-            let places: Vec<Place> =
-                state.store().list(&resource.storage, None, None).iter().map(|stored| stored.place.clone()).collect();
-            for place in places {
-                let _ = delete_object(state, &resource, &place, &DeleteOptions::default());
+            let places: Vec<ObjectKey> = state
+                .store()
+                .list(&resource.storage, None, None)
+                .iter()
+                .map(|stored| stored.object_key.clone())
+                .collect();
+            for object_key in places {
+                let _ = delete_object(state, &resource, &object_key, &DeleteOptions::default());
             }
             finish_crd_if_empty(state, &resource);
         }
@@ -95,8 +99,8 @@ pub fn finish_crd_if_empty(state: &Arc<State>, resource: &ResourceType) {
 
 fn release_crd(state: &Arc<State>, name: &str) {
     let Some(crds) = state.built_in(CRDS.0, "v1", CRDS.1) else { return };
-    let place = Place::new("", name);
-    if let Some(stored) = state.get(&crds, &place) {
+    let object_key = ObjectKey::new("", name);
+    if let Some(stored) = state.get(&crds, &object_key) {
         drop_finalizer(state, &crds, &decode(&crds, &stored), CLEANUP_FINALIZER);
     }
 }
@@ -104,8 +108,8 @@ fn release_crd(state: &Arc<State>, name: &str) {
 /// Lets an owner go if no dependent blocks it any more.
 fn finish_foreground(state: &Arc<State>, resource: &Arc<ResourceType>, owner: &Value) {
     let uid = owner["metadata"]["uid"].as_str().unwrap_or_default();
-    let blocked = dependents(state, uid).iter().any(|(dependent, place)| {
-        let owners = owners_of(state, dependent, place);
+    let blocked = dependents(state, uid).iter().any(|(dependent, object_key)| {
+        let owners = owners_of(state, dependent, object_key);
         owners.iter().any(|owner| owner["uid"] == uid && owner["blockOwnerDeletion"] == true)
     });
     if !blocked {
@@ -114,18 +118,21 @@ fn finish_foreground(state: &Arc<State>, resource: &Arc<ResourceType>, owner: &V
 }
 
 /// The dependents of an owner, with their resources.
-fn dependents(state: &State, uid: &str) -> Vec<(Arc<ResourceType>, Place)> {
+fn dependents(state: &State, uid: &str) -> Vec<(Arc<ResourceType>, ObjectKey)> {
     let found = state.store().dependents(uid);
     if found.is_empty() {
         return Vec::new();
     }
     let catalog = state.catalog();
     let by_storage = catalog.by_storage();
-    found.into_iter().filter_map(|(storage, place)| Some((Arc::clone(by_storage.get(&*storage)?), place))).collect()
+    found
+        .into_iter()
+        .filter_map(|(storage, object_key)| Some((Arc::clone(by_storage.get(&*storage)?), object_key)))
+        .collect()
 }
 
-fn owners_of(state: &State, resource: &ResourceType, place: &Place) -> Vec<Value> {
-    let object = state.get(resource, place).map(|stored| stored.decode()).unwrap_or_default();
+fn owners_of(state: &State, resource: &ResourceType, object_key: &ObjectKey) -> Vec<Value> {
+    let object = state.get(resource, object_key).map(|stored| stored.decode()).unwrap_or_default();
     object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default()
 }
 
@@ -133,7 +140,7 @@ fn owners_of(state: &State, resource: &ResourceType, place: &Place) -> Vec<Value
 pub fn find_owner(state: &State, reference: &Value, namespace: Option<&str>) -> Option<(Arc<ResourceType>, Value)> {
     let resource = &kind_of(state, reference)?;
     let namespace = if resource.namespaced { namespace.unwrap_or_default() } else { "" };
-    let stored = state.get(resource, &Place::new(namespace, reference["name"].as_str()?))?;
+    let stored = state.get(resource, &ObjectKey::new(namespace, reference["name"].as_str()?))?;
     let owner = decode(resource, &stored);
     (owner["metadata"]["uid"] == reference["uid"]).then(|| (Arc::clone(resource), owner))
 }
@@ -153,17 +160,18 @@ fn collect_ownerless(state: &Arc<State>, resource: &Arc<ResourceType>, object: &
     let namespace = object["metadata"]["namespace"].as_str();
     let is_gone = |owner: &Value| kind_of(state, owner).is_some() && find_owner(state, owner, namespace).is_none();
     if !owners.is_empty() && owners.iter().all(is_gone) {
-        let place = Place::new(namespace.unwrap_or_default(), object["metadata"]["name"].as_str().unwrap_or_default());
+        let object_key =
+            ObjectKey::new(namespace.unwrap_or_default(), object["metadata"]["name"].as_str().unwrap_or_default());
         let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
         // Whatever is gone in the meantime is what is wanted.
-        let _ = delete_object(state, resource, &place, &options);
+        let _ = delete_object(state, resource, &object_key, &options);
     }
 }
 
 /// Removes the reference to an owner from a dependent.
-fn disown(state: &Arc<State>, resource: &Arc<ResourceType>, place: &Place, uid: &str) {
+fn disown(state: &Arc<State>, resource: &Arc<ResourceType>, object_key: &ObjectKey, uid: &str) {
     // If the dependent is gone in the meantime, there is nothing to let go.
-    let _ = write_if_unchanged(state, resource, place, false, |old| {
+    let _ = write_if_unchanged(state, resource, object_key, false, |old| {
         let mut next = old.clone();
         if let Some(owners) = next.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {
             owners.retain(|owner| owner["uid"] != uid);
@@ -185,9 +193,9 @@ pub fn drop_finalizer(state: &Arc<State>, resource: &Arc<ResourceType>, object: 
         return;
     }
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
-    let place = Place::new(text("namespace"), text("name"));
+    let object_key = ObjectKey::new(text("namespace"), text("name"));
     // If the object is gone in the meantime, so is its finalizer.
-    let _ = write_if_unchanged(state, resource, &place, false, |old| {
+    let _ = write_if_unchanged(state, resource, &object_key, false, |old| {
         let mut next = old.clone();
         if let Some(finalizers) = next.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut) {
             finalizers.retain(|finalizer| finalizer != name);

@@ -13,7 +13,7 @@ use crate::builtin::kinds::{PV_PROTECTION, PVC_PROTECTION, VAC_PROTECTION};
 use crate::catalog::{CRDS, ResourceType};
 use crate::publish::render::decode;
 use crate::state::{AfterWrite, State};
-use crate::store::{Event, Place, Stored};
+use crate::store::{Event, ObjectKey, Stored};
 use crate::verbs::write_if_unchanged;
 
 /// The controllers of a cluster.
@@ -41,7 +41,7 @@ impl AfterWrite for Controllers {
 /// What the controllers of a real cluster do after an object was created.
 pub fn created(state: &Arc<State>, resource: &Arc<ResourceType>, stored: &Stored) {
     if resource.is("", "namespaces") {
-        namespaces::furnish(state, &stored.place.name);
+        namespaces::furnish(state, &stored.object_key.name);
     }
     if resource.is(CRDS.0, CRDS.1) || stored.deleting || stored.owners().next().is_some() {
         look_after(state, resource, &decode(resource, stored));
@@ -60,31 +60,31 @@ fn updated(state: &Arc<State>, resource: &Arc<ResourceType>, event: &Event) {
 
 fn look_after(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
     if resource.is(CRDS.0, CRDS.1) {
-        settle_crd(state, resource, object["metadata"]["name"].as_str().unwrap_or_default());
-        settle_waiting_crds(state, resource);
+        update_crd_status(state, resource, object["metadata"]["name"].as_str().unwrap_or_default());
+        update_waiting_crds(state, resource);
     }
     gc::after_update(state, resource, object);
 }
 
 /// Accepts the names of a CRD, if they are free.
-fn settle_crd(state: &Arc<State>, crds: &Arc<ResourceType>, name: &str) {
+fn update_crd_status(state: &Arc<State>, crds: &Arc<ResourceType>, name: &str) {
     let now = state.now();
     let writer = Writer::system("kube-apiserver", "status");
-    // It may be gone already; then there is nothing to settle.
-    let _ = write_if_unchanged(state, crds, &Place::new("", name), false, |crd| {
+    // It may be gone already; then there is nothing to with_conditions.
+    let _ = write_if_unchanged(state, crds, &ObjectKey::new("", name), false, |crd| {
         let others: Vec<Value> =
             state.store().list(&crds.storage, None, None).iter().map(|stored| stored.decode()).collect();
-        let Some(mut settled) = crd::settle(crd, &others, now) else { return Ok(crd.clone()) };
+        let Some(mut settled) = crd::with_conditions(crd, &others, now) else { return Ok(crd.clone()) };
         ownership::record(state, crds, &writer, Some(crd), &mut settled)?;
         Ok(settled)
     });
 }
 
 /// Names that were given up are for those who wait for them.
-fn settle_waiting_crds(state: &Arc<State>, crds: &Arc<ResourceType>) {
+fn update_waiting_crds(state: &Arc<State>, crds: &Arc<ResourceType>) {
     let stored = state.store().list(&crds.storage, None, None);
     for waiting in stored.iter().filter(|stored| crd::waits_for_names(&stored.decode())) {
-        settle_crd(state, crds, &waiting.place.name);
+        update_crd_status(state, crds, &waiting.object_key.name);
     }
 }
 
@@ -117,6 +117,6 @@ fn removed(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
         gc::finish_crd_if_empty(state, resource);
     }
     if resource.is(CRDS.0, CRDS.1) {
-        settle_waiting_crds(state, resource);
+        update_waiting_crds(state, resource);
     }
 }

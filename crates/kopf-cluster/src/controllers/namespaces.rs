@@ -11,7 +11,7 @@ use crate::admit::ownership::Writer;
 use crate::catalog::ResourceType;
 use crate::publish::render::decode;
 use crate::state::State;
-use crate::store::Place;
+use crate::store::ObjectKey;
 use crate::verbs::{DeleteOptions, create_object, delete_object, finish_if_released, write_if_unchanged};
 
 /// The namespaces that every cluster has.
@@ -58,17 +58,17 @@ pub fn furnish(state: &Arc<State>, namespace: &str) {
 pub fn empty(state: &Arc<State>, namespace: &str) {
     let catalog = state.catalog();
     for resource in catalog.by_storage().into_values().filter(|resource| resource.namespaced) {
-        let places: Vec<Place> = state
+        let places: Vec<ObjectKey> = state
             .store()
             .list(&resource.storage, Some(namespace), None)
             .iter()
-            .map(|stored| stored.place.clone())
+            .map(|stored| stored.object_key.clone())
             .collect();
-        for place in places {
+        for object_key in places {
             // Pods on nodes do not get their grace here, as nobody would end it.
             let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
             // Whatever is gone in the meantime is what is wanted.
-            let _ = delete_object(state, resource, &place, &options);
+            let _ = delete_object(state, resource, &object_key, &options);
         }
     }
     finish_if_empty(state, namespace);
@@ -77,18 +77,18 @@ pub fn empty(state: &Arc<State>, namespace: &str) {
 /// Lets a terminating namespace go if nothing is left in it.
 pub fn finish_if_empty(state: &Arc<State>, namespace: &str) {
     let Some(namespaces) = namespaces(state) else { return };
-    let place = Place::new("", namespace);
-    let Some(stored) = state.get(&namespaces, &place) else { return };
+    let object_key = ObjectKey::new("", namespace);
+    let Some(stored) = state.get(&namespaces, &object_key) else { return };
     if decode(&namespaces, &stored)["metadata"].get("deletionTimestamp").is_none() || !is_empty(state, namespace) {
         return;
     }
     // If it is gone in the meantime, so much the better.
-    let _ = write_if_unchanged(state, &namespaces, &place, false, |old| {
+    let _ = write_if_unchanged(state, &namespaces, &object_key, false, |old| {
         let mut next = old.clone();
         next["spec"] = json!({});
         Ok(next)
     });
-    finish_if_released(state, &namespaces, &place);
+    finish_if_released(state, &namespaces, &object_key);
 }
 
 fn is_empty(state: &State, namespace: &str) -> bool {

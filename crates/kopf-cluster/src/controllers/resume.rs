@@ -12,7 +12,7 @@ use super::{gc, hooks};
 use crate::catalog::{CRDS, ResourceType};
 use crate::publish::render::decode;
 use crate::state::State;
-use crate::store::Place;
+use crate::store::ObjectKey;
 use crate::verbs::{DeleteOptions, Propagation, delete_object, finish_if_released};
 
 pub fn resume(state: &Arc<State>) {
@@ -24,11 +24,11 @@ pub fn resume(state: &Arc<State>) {
             let object = decode(resource, stored);
             if object["metadata"].get("deletionTimestamp").is_some() {
                 hooks::marked(state, resource, &object);
-                finish_if_released(state, resource, &stored.place);
+                finish_if_released(state, resource, &stored.object_key);
             } else if always {
                 hooks::created(state, resource, stored);
             } else {
-                collect_orphan(state, resource, &stored.place, &object);
+                collect_orphan(state, resource, &stored.object_key, &object);
             }
         }
     }
@@ -41,12 +41,12 @@ fn is_deleted_or_owned(raw: &[u8]) -> bool {
 }
 
 /// Deletes an object if all of its owners are gone.
-fn collect_orphan(state: &Arc<State>, resource: &Arc<ResourceType>, place: &Place, object: &Value) {
+fn collect_orphan(state: &Arc<State>, resource: &Arc<ResourceType>, object_key: &ObjectKey, object: &Value) {
     let owners = object["metadata"]["ownerReferences"].as_array().map(Vec::as_slice).unwrap_or_default();
     let namespace = object["metadata"]["namespace"].as_str();
     if !owners.is_empty() && owners.iter().all(|owner| gc::find_owner(state, owner, namespace).is_none()) {
         let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
         // Whatever is gone in the meantime is what is wanted.
-        let _ = delete_object(state, resource, place, &options);
+        let _ = delete_object(state, resource, object_key, &options);
     }
 }

@@ -2,16 +2,16 @@
 //!
 //! Each kind has one file with one pure function: from the time, an object and what belongs to it
 //! to a [`Plan`](plan::Plan), which says what to write, and when to look again. The driver follows
-//! the changes of the store, asks the kinds that a change concerns, and carries their plans out by
+//! the changes of the store, asks the kinds that a change affected, and carries their plans out by
 //! the same verbs that requests use. It remembers nothing that cannot be found in the store again,
 //! so a cluster that was loaded from a disk goes on where it was.
 
 // The way of a change.
 mod driver;
-mod agenda;
-mod concerns;
-mod gather;
-mod carry_out;
+mod work_queue;
+mod affected;
+mod inputs;
+mod execute;
 mod plan;
 
 // From the owners to what they own.
@@ -32,7 +32,6 @@ mod budget;
 
 // What they share.
 mod objects;
-mod quantity;
 
 use std::sync::Arc;
 
@@ -41,7 +40,7 @@ pub use driver::start;
 use serde_json::json;
 
 use crate::state::State;
-use crate::store::{Place, Write};
+use crate::store::{ObjectKey, Write};
 use crate::support::clock::timestamp;
 
 /// Makes what is there in a cluster with nodes before anybody does anything.
@@ -53,8 +52,8 @@ pub fn create_initial(state: &Arc<State>) {
         let Some(resource) = state.built_in(api.group, api.version, api.plural) else { continue };
         object["metadata"]["uid"] = json!(state.randomness().uid());
         object["metadata"]["creationTimestamp"] = json!(timestamp(now));
-        let place = Place::new(objects::namespace(&object), objects::name(&object));
+        let object_key = ObjectKey::new(objects::namespace(&object), objects::name(&object));
         // In a store that was loaded, it is there already.
-        let _ = state.apply(&resource, Write::Create { place, value: object });
+        let _ = state.apply(&resource, Write::Create { object_key, value: object });
     }
 }

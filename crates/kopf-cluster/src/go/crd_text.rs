@@ -7,7 +7,7 @@ use super::go_json;
 
 /// How a field is shown.
 #[derive(Clone, Copy)]
-enum Shown {
+enum QuotedAs {
     /// As text; empty if it is missing.
     Text,
     /// As a number; 0 if it is missing.
@@ -17,9 +17,9 @@ enum Shown {
     /// As it is; `null` if it is missing.
     Plain,
     /// By fields of its own; `null` if it is missing.
-    Struct(Fields),
+    Struct(QuotedFields),
     /// Items by their fields; `null` if there are none.
-    List(Fields),
+    List(QuotedFields),
     /// A schema.
     Schema,
     /// A list of schemas.
@@ -33,96 +33,96 @@ enum Shown {
 }
 
 /// The name in objects, the name in quotes, and how it is shown.
-type Fields = &'static [(&'static str, &'static str, Shown)];
+type QuotedFields = &'static [(&'static str, &'static str, QuotedAs)];
 
-const VERSION: Fields = &[
-    ("name", "Name", Shown::Text),
-    ("served", "Served", Shown::Flag),
-    ("storage", "Storage", Shown::Flag),
-    ("deprecated", "Deprecated", Shown::Flag),
-    ("deprecationWarning", "DeprecationWarning", Shown::Plain),
-    ("schema", "Schema", Shown::Struct(&[("openAPIV3Schema", "OpenAPIV3Schema", Shown::Schema)])),
-    ("subresources", "Subresources", Shown::Struct(SUBRESOURCES)),
-    ("additionalPrinterColumns", "AdditionalPrinterColumns", Shown::List(COLUMN)),
-    ("selectableFields", "SelectableFields", Shown::List(&[("jsonPath", "JSONPath", Shown::Text)])),
+const VERSION: QuotedFields = &[
+    ("name", "Name", QuotedAs::Text),
+    ("served", "Served", QuotedAs::Flag),
+    ("storage", "Storage", QuotedAs::Flag),
+    ("deprecated", "Deprecated", QuotedAs::Flag),
+    ("deprecationWarning", "DeprecationWarning", QuotedAs::Plain),
+    ("schema", "Schema", QuotedAs::Struct(&[("openAPIV3Schema", "OpenAPIV3Schema", QuotedAs::Schema)])),
+    ("subresources", "Subresources", QuotedAs::Struct(SUBRESOURCES)),
+    ("additionalPrinterColumns", "AdditionalPrinterColumns", QuotedAs::List(COLUMN)),
+    ("selectableFields", "SelectableFields", QuotedAs::List(&[("jsonPath", "JSONPath", QuotedAs::Text)])),
 ];
 
-const SUBRESOURCES: Fields = &[
-    ("status", "Status", Shown::Struct(&[])),
+const SUBRESOURCES: QuotedFields = &[
+    ("status", "Status", QuotedAs::Struct(&[])),
     (
         "scale",
         "Scale",
-        Shown::Struct(&[
-            ("specReplicasPath", "SpecReplicasPath", Shown::Text),
-            ("statusReplicasPath", "StatusReplicasPath", Shown::Text),
-            ("labelSelectorPath", "LabelSelectorPath", Shown::Plain),
+        QuotedAs::Struct(&[
+            ("specReplicasPath", "SpecReplicasPath", QuotedAs::Text),
+            ("statusReplicasPath", "StatusReplicasPath", QuotedAs::Text),
+            ("labelSelectorPath", "LabelSelectorPath", QuotedAs::Plain),
         ]),
     ),
 ];
 
-const COLUMN: Fields = &[
-    ("name", "Name", Shown::Text),
-    ("type", "Type", Shown::Text),
-    ("format", "Format", Shown::Text),
-    ("description", "Description", Shown::Text),
-    ("priority", "Priority", Shown::Number),
-    ("jsonPath", "JSONPath", Shown::Text),
+const COLUMN: QuotedFields = &[
+    ("name", "Name", QuotedAs::Text),
+    ("type", "Type", QuotedAs::Text),
+    ("format", "Format", QuotedAs::Text),
+    ("description", "Description", QuotedAs::Text),
+    ("priority", "Priority", QuotedAs::Number),
+    ("jsonPath", "JSONPath", QuotedAs::Text),
 ];
 
-const RULE: Fields = &[
-    ("rule", "Rule", Shown::Text),
-    ("message", "Message", Shown::Text),
-    ("messageExpression", "MessageExpression", Shown::Text),
-    ("reason", "Reason", Shown::Plain),
-    ("fieldPath", "FieldPath", Shown::Text),
-    ("optionalOldSelf", "OptionalOldSelf", Shown::Plain),
+const RULE: QuotedFields = &[
+    ("rule", "Rule", QuotedAs::Text),
+    ("message", "Message", QuotedAs::Text),
+    ("messageExpression", "MessageExpression", QuotedAs::Text),
+    ("reason", "Reason", QuotedAs::Plain),
+    ("fieldPath", "FieldPath", QuotedAs::Text),
+    ("optionalOldSelf", "OptionalOldSelf", QuotedAs::Plain),
 ];
 
-const SCHEMA: Fields = &[
-    ("id", "ID", Shown::Text),
-    ("$schema", "Schema", Shown::Text),
-    ("$ref", "Ref", Shown::Plain),
-    ("description", "Description", Shown::Text),
-    ("type", "Type", Shown::Text),
-    ("nullable", "Nullable", Shown::Flag),
-    ("format", "Format", Shown::Text),
-    ("title", "Title", Shown::Text),
-    ("default", "Default", Shown::Plain),
-    ("maximum", "Maximum", Shown::Plain),
-    ("exclusiveMaximum", "ExclusiveMaximum", Shown::Flag),
-    ("minimum", "Minimum", Shown::Plain),
-    ("exclusiveMinimum", "ExclusiveMinimum", Shown::Flag),
-    ("maxLength", "MaxLength", Shown::Plain),
-    ("minLength", "MinLength", Shown::Plain),
-    ("pattern", "Pattern", Shown::Text),
-    ("maxItems", "MaxItems", Shown::Plain),
-    ("minItems", "MinItems", Shown::Plain),
-    ("uniqueItems", "UniqueItems", Shown::Flag),
-    ("multipleOf", "MultipleOf", Shown::Plain),
-    ("enum", "Enum", Shown::Plain),
-    ("maxProperties", "MaxProperties", Shown::Plain),
-    ("minProperties", "MinProperties", Shown::Plain),
-    ("required", "Required", Shown::Plain),
-    ("items", "Items", Shown::SchemaOrList),
-    ("allOf", "AllOf", Shown::Schemas),
-    ("oneOf", "OneOf", Shown::Schemas),
-    ("anyOf", "AnyOf", Shown::Schemas),
-    ("not", "Not", Shown::Schema),
-    ("properties", "Properties", Shown::SchemaMap),
-    ("additionalProperties", "AdditionalProperties", Shown::SchemaOrFlag),
-    ("patternProperties", "PatternProperties", Shown::SchemaMap),
-    ("dependencies", "Dependencies", Shown::Plain),
-    ("additionalItems", "AdditionalItems", Shown::SchemaOrFlag),
-    ("definitions", "Definitions", Shown::SchemaMap),
-    ("externalDocs", "ExternalDocs", Shown::Plain),
-    ("example", "Example", Shown::Plain),
-    ("x-kubernetes-preserve-unknown-fields", "XPreserveUnknownFields", Shown::Plain),
-    ("x-kubernetes-embedded-resource", "XEmbeddedResource", Shown::Flag),
-    ("x-kubernetes-int-or-string", "XIntOrString", Shown::Flag),
-    ("x-kubernetes-list-map-keys", "XListMapKeys", Shown::Plain),
-    ("x-kubernetes-list-type", "XListType", Shown::Plain),
-    ("x-kubernetes-map-type", "XMapType", Shown::Plain),
-    ("x-kubernetes-validations", "XValidations", Shown::List(RULE)),
+const SCHEMA: QuotedFields = &[
+    ("id", "ID", QuotedAs::Text),
+    ("$schema", "Schema", QuotedAs::Text),
+    ("$ref", "Ref", QuotedAs::Plain),
+    ("description", "Description", QuotedAs::Text),
+    ("type", "Type", QuotedAs::Text),
+    ("nullable", "Nullable", QuotedAs::Flag),
+    ("format", "Format", QuotedAs::Text),
+    ("title", "Title", QuotedAs::Text),
+    ("default", "Default", QuotedAs::Plain),
+    ("maximum", "Maximum", QuotedAs::Plain),
+    ("exclusiveMaximum", "ExclusiveMaximum", QuotedAs::Flag),
+    ("minimum", "Minimum", QuotedAs::Plain),
+    ("exclusiveMinimum", "ExclusiveMinimum", QuotedAs::Flag),
+    ("maxLength", "MaxLength", QuotedAs::Plain),
+    ("minLength", "MinLength", QuotedAs::Plain),
+    ("pattern", "Pattern", QuotedAs::Text),
+    ("maxItems", "MaxItems", QuotedAs::Plain),
+    ("minItems", "MinItems", QuotedAs::Plain),
+    ("uniqueItems", "UniqueItems", QuotedAs::Flag),
+    ("multipleOf", "MultipleOf", QuotedAs::Plain),
+    ("enum", "Enum", QuotedAs::Plain),
+    ("maxProperties", "MaxProperties", QuotedAs::Plain),
+    ("minProperties", "MinProperties", QuotedAs::Plain),
+    ("required", "Required", QuotedAs::Plain),
+    ("items", "Items", QuotedAs::SchemaOrList),
+    ("allOf", "AllOf", QuotedAs::Schemas),
+    ("oneOf", "OneOf", QuotedAs::Schemas),
+    ("anyOf", "AnyOf", QuotedAs::Schemas),
+    ("not", "Not", QuotedAs::Schema),
+    ("properties", "Properties", QuotedAs::SchemaMap),
+    ("additionalProperties", "AdditionalProperties", QuotedAs::SchemaOrFlag),
+    ("patternProperties", "PatternProperties", QuotedAs::SchemaMap),
+    ("dependencies", "Dependencies", QuotedAs::Plain),
+    ("additionalItems", "AdditionalItems", QuotedAs::SchemaOrFlag),
+    ("definitions", "Definitions", QuotedAs::SchemaMap),
+    ("externalDocs", "ExternalDocs", QuotedAs::Plain),
+    ("example", "Example", QuotedAs::Plain),
+    ("x-kubernetes-preserve-unknown-fields", "XPreserveUnknownFields", QuotedAs::Plain),
+    ("x-kubernetes-embedded-resource", "XEmbeddedResource", QuotedAs::Flag),
+    ("x-kubernetes-int-or-string", "XIntOrString", QuotedAs::Flag),
+    ("x-kubernetes-list-map-keys", "XListMapKeys", QuotedAs::Plain),
+    ("x-kubernetes-list-type", "XListType", QuotedAs::Plain),
+    ("x-kubernetes-map-type", "XMapType", QuotedAs::Plain),
+    ("x-kubernetes-validations", "XValidations", QuotedAs::List(RULE)),
 ];
 
 /// The versions of a CRD, without the parts that are kept above them.
@@ -145,17 +145,17 @@ pub fn rule(declared: &Value) -> String {
     fields_text(declared, RULE)
 }
 
-fn fields_text(value: &Value, fields: Fields) -> String {
+fn fields_text(value: &Value, fields: QuotedFields) -> String {
     let parts = fields.iter().map(|(name, shown, how)| format!("\"{shown}\":{}", text(value.get(name), *how)));
     format!("{{{}}}", parts.collect::<Vec<_>>().join(","))
 }
 
-fn text(value: Option<&Value>, how: Shown) -> String {
+fn text(value: Option<&Value>, how: QuotedAs) -> String {
     let Some(value) = value.filter(|value| !value.is_null()) else {
         return match how {
-            Shown::Text => "\"\"",
-            Shown::Number => "0",
-            Shown::Flag => "false",
+            QuotedAs::Text => "\"\"",
+            QuotedAs::Number => "0",
+            QuotedAs::Flag => "false",
             _ => "null",
         }
         .to_owned();
@@ -165,18 +165,18 @@ fn text(value: Option<&Value>, how: Shown) -> String {
         None => "null".to_owned(),
     };
     match how {
-        Shown::Text | Shown::Number | Shown::Flag | Shown::Plain => go_json(value),
-        Shown::Struct(fields) => fields_text(value, fields),
-        Shown::List(fields) => match value.as_array().filter(|items| !items.is_empty()) {
+        QuotedAs::Text | QuotedAs::Number | QuotedAs::Flag | QuotedAs::Plain => go_json(value),
+        QuotedAs::Struct(fields) => fields_text(value, fields),
+        QuotedAs::List(fields) => match value.as_array().filter(|items| !items.is_empty()) {
             Some(items) => {
                 let shown: Vec<String> = items.iter().map(|item| fields_text(item, fields)).collect();
                 format!("[{}]", shown.join(","))
             }
             None => "null".to_owned(),
         },
-        Shown::Schema => schema(value),
-        Shown::Schemas => list(schema),
-        Shown::SchemaMap => {
+        QuotedAs::Schema => schema(value),
+        QuotedAs::Schemas => list(schema),
+        QuotedAs::SchemaMap => {
             let mut entries: Vec<_> = value.as_object().into_iter().flatten().collect();
             entries.sort_by_key(|(name, _)| *name);
             let shown: Vec<String> = entries
@@ -185,9 +185,9 @@ fn text(value: Option<&Value>, how: Shown) -> String {
                 .collect();
             if shown.is_empty() { "null".to_owned() } else { format!("{{{}}}", shown.join(",")) }
         }
-        Shown::SchemaOrList if value.is_array() => format!("{{\"Schema\":null,\"JSONSchemas\":{}}}", list(schema)),
-        Shown::SchemaOrList => format!("{{\"Schema\":{},\"JSONSchemas\":null}}", schema(value)),
-        Shown::SchemaOrFlag => match value {
+        QuotedAs::SchemaOrList if value.is_array() => format!("{{\"Schema\":null,\"JSONSchemas\":{}}}", list(schema)),
+        QuotedAs::SchemaOrList => format!("{{\"Schema\":{},\"JSONSchemas\":null}}", schema(value)),
+        QuotedAs::SchemaOrFlag => match value {
             Value::Bool(allows) => format!("{{\"Allows\":{allows},\"Schema\":null}}"),
             below => format!("{{\"Allows\":true,\"Schema\":{}}}", schema(below)),
         },

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{go_json, go_struct, text_diff};
+use super::{go_json, struct_text, text_diff};
 use crate::support::capture;
 
 /// The fields of metadata, in their order.
@@ -90,7 +90,7 @@ impl Printer<'_> {
             }
             (Some('@'), _) => self.fields(rest, value.unwrap_or(&Value::Null)).into(),
             (Some('L'), Some(selector)) => {
-                serde_json::from_str(&go_struct::selector(selector)).unwrap_or_else(|_| selector.clone())
+                serde_json::from_str(&struct_text::selector(selector)).unwrap_or_else(|_| selector.clone())
             }
             (Some('s'), None) => json!(""),
             (Some('Q'), None) => json!("0"),

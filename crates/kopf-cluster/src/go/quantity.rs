@@ -1,6 +1,6 @@
 //! Quantities such as `500m`, `1Gi` or `1e3`: read, compared, and written in the server's own form.
 //!
-//! A real server stores `0.5` as `500m` and `1024Ki` as `1Mi`; `codec/go_types.rs` does so to every object
+//! A real server stores `0.5` as `500m` and `1024Ki` as `1Mi`; `codec/struct_types.rs` does so to every object
 //! that comes in, and the rules compare them.
 
 use std::cmp::Ordering;
@@ -91,8 +91,18 @@ impl Quantity {
         self.nanos % NANO == 0
     }
 
+    pub fn zero() -> Self {
+        Self { nanos: 0, format: Format::Decimal }
+    }
+
     pub fn one() -> Self {
         Self { nanos: NANO, format: Format::Decimal }
+    }
+}
+
+impl std::iter::Sum for Quantity {
+    fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
+        amounts.fold(Self::zero(), |sum, amount| Self { nanos: sum.nanos.saturating_add(amount.nanos), ..sum })
     }
 }
 
@@ -197,5 +207,8 @@ mod tests {
         assert!(parse("1Gi") > parse("1G"));
         assert!(parse("1000m") == parse("1"));
         assert!(parse("1.5").is_whole() == parse("1500m").is_whole());
+        assert!(parse("1e3") == parse("1k"));
+        assert!(parse("512Mi") < parse("1Gi"));
+        assert!(["100m", "1", "1500m"].map(parse).into_iter().sum::<Quantity>() == parse("2600m"));
     }
 }

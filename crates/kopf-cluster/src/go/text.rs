@@ -186,6 +186,18 @@ fn write_json_string(string: &str, text: &mut String) {
     text.push('"');
 }
 
+/// The JSON type of a value, as the messages of `encoding/json` name it.
+pub fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

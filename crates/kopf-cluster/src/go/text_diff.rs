@@ -13,7 +13,7 @@ const CONTEXT: usize = 3;
 
 /// A part of both texts: the lines `a.0..a.1` have become `b.0..b.1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Part {
+struct DiffPart {
     is_equal: bool,
     a: (usize, usize),
     b: (usize, usize),
@@ -56,7 +56,7 @@ fn range((start, end): (usize, usize)) -> String {
 }
 
 /// Both texts in parts that are equal or not, one after another.
-fn parts(a: &[&str], b: &[&str]) -> Vec<Part> {
+fn parts(a: &[&str], b: &[&str]) -> Vec<DiffPart> {
     let places = places(b);
     let mut blocks = Vec::new();
     let mut waiting = vec![((0, a.len()), (0, b.len()))];
@@ -70,16 +70,16 @@ fn parts(a: &[&str], b: &[&str]) -> Vec<Part> {
     }
     blocks.sort_unstable();
     blocks.push((a.len(), b.len(), 0));
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts: Vec<DiffPart> = Vec::new();
     let (mut i, mut j) = (0, 0);
     for (start_a, start_b, length) in blocks {
         if i < start_a || j < start_b {
-            parts.push(Part { is_equal: false, a: (i, start_a), b: (j, start_b) });
+            parts.push(DiffPart { is_equal: false, a: (i, start_a), b: (j, start_b) });
         }
         (i, j) = (start_a + length, start_b + length);
         match parts.last_mut() {
             Some(last) if last.is_equal => (last.a.1, last.b.1) = (i, j),
-            _ if length > 0 => parts.push(Part { is_equal: true, a: (start_a, i), b: (start_b, j) }),
+            _ if length > 0 => parts.push(DiffPart { is_equal: true, a: (start_a, i), b: (start_b, j) }),
             _ => {}
         }
     }
@@ -132,21 +132,21 @@ fn longest_match(
 }
 
 /// What differs, with some equal lines around it.
-fn hunks(parts: &[Part]) -> Vec<Vec<Part>> {
-    let mut hunks: Vec<Vec<Part>> = Vec::new();
-    let mut hunk: Vec<Part> = Vec::new();
+fn hunks(parts: &[DiffPart]) -> Vec<Vec<DiffPart>> {
+    let mut hunks: Vec<Vec<DiffPart>> = Vec::new();
+    let mut hunk: Vec<DiffPart> = Vec::new();
     for (position, part) in parts.iter().enumerate() {
         if !part.is_equal {
             hunk.push(*part);
             continue;
         }
         let length = part.a.1 - part.a.0;
-        let head = Part {
+        let head = DiffPart {
             a: (part.a.0, part.a.0 + length.min(CONTEXT)),
             b: (part.b.0, part.b.0 + length.min(CONTEXT)),
             ..*part
         };
-        let tail = Part {
+        let tail = DiffPart {
             a: (part.a.1 - length.min(CONTEXT), part.a.1),
             b: (part.b.1 - length.min(CONTEXT), part.b.1),
             ..*part

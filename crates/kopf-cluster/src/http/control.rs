@@ -25,8 +25,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::request::status::Refusal;
-use crate::request::{Answer, Request};
+use crate::request::status::StatusError;
+use crate::request::{Request, Response};
 use crate::state::State;
 use crate::testing::{Fault, Faults};
 
@@ -44,23 +44,24 @@ struct Advance {
 }
 
 /// The answer to a request for a control; None if it is for something else.
-pub fn answer(state: &Arc<State>, request: &Request) -> Option<Answer> {
+pub fn answer(state: &Arc<State>, request: &Request) -> Option<Response> {
     let path = request.path.strip_prefix(PREFIX)?;
-    Some(control(state, request, path).unwrap_or_else(Answer::from))
+    Some(control(state, request, path).unwrap_or_else(Response::from))
 }
 
-fn control(state: &Arc<State>, request: &Request, path: &str) -> Result<Answer, Refusal> {
+fn control(state: &Arc<State>, request: &Request, path: &str) -> Result<Response, StatusError> {
     let faults = Faults::new(Arc::clone(&state.faults));
     let parts: Vec<&str> = path.trim_end_matches('/').split('/').collect();
     let answer = match (&request.method, parts.as_slice()) {
         (&Method::GET, ["faults"]) => json!({"faults": faults.list()}),
         (&Method::POST, ["faults"]) => {
-            let id = faults.add(body::<Fault>(request)?).map_err(|error| Refusal::bad_request(error.to_string()))?;
+            let id =
+                faults.add(body::<Fault>(request)?).map_err(|error| StatusError::bad_request(error.to_string()))?;
             json!({"id": id})
         }
         (&Method::PUT, ["faults"]) => {
             let ids = faults.replace(body::<Vec<Fault>>(request)?);
-            json!({"ids": ids.map_err(|error| Refusal::bad_request(error.to_string()))?})
+            json!({"ids": ids.map_err(|error| StatusError::bad_request(error.to_string()))?})
         }
         (&Method::DELETE, ["faults"]) => {
             faults.clear();
@@ -68,7 +69,7 @@ fn control(state: &Arc<State>, request: &Request, path: &str) -> Result<Answer, 
         }
         (&Method::DELETE, ["faults", id]) => match id.parse().is_ok_and(|id| faults.remove(id)) {
             true => json!({}),
-            false => return Err(Refusal::no_such_resource()),
+            false => return Err(StatusError::no_such_resource()),
         },
         (&Method::GET, ["requests"]) => json!({"requests": state.counts.list()}),
         (&Method::DELETE, ["requests"]) => {
@@ -79,7 +80,7 @@ fn control(state: &Arc<State>, request: &Request, path: &str) -> Result<Answer, 
         (&Method::POST, ["clock", "advance"]) => {
             let Advance { seconds } = body(request)?;
             if !(0.0..=LONGEST_ADVANCE_SECONDS).contains(&seconds) {
-                return Err(Refusal::bad_request("seconds must be between 0 and those of a hundred years"));
+                return Err(StatusError::bad_request("seconds must be between 0 and those of a hundred years"));
             }
             state.clock().advance(Duration::from_secs_f64(seconds));
             now(state)
@@ -89,17 +90,17 @@ fn control(state: &Arc<State>, request: &Request, path: &str) -> Result<Answer, 
             json!({})
         }
         (_, ["faults"] | ["faults", _] | ["requests"] | ["clock"] | ["clock", "advance"] | ["compact"]) => {
-            return Err(Refusal::method_not_allowed());
+            return Err(StatusError::method_not_allowed());
         }
-        _ => return Err(Refusal::no_such_resource()),
+        _ => return Err(StatusError::no_such_resource()),
     };
-    Ok(Answer::json(200, &answer))
+    Ok(Response::json(200, &answer))
 }
 
 fn now(state: &State) -> Value {
     json!({"now": state.now().to_string()})
 }
 
-fn body<T: DeserializeOwned>(request: &Request) -> Result<T, Refusal> {
-    serde_json::from_slice(&request.body).map_err(|error| Refusal::bad_request(error.to_string()))
+fn body<T: DeserializeOwned>(request: &Request) -> Result<T, StatusError> {
+    serde_json::from_slice(&request.body).map_err(|error| StatusError::bad_request(error.to_string()))
 }

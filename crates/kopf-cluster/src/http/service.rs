@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use http::{HeaderMap, HeaderValue, Method, Response, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
@@ -24,13 +24,13 @@ use crate::controllers::workloads;
 use crate::publish::{discovery, openapi};
 use crate::request::query::Query;
 use crate::request::routes::{self, Route, RouteError};
-use crate::request::status::Refusal;
-use crate::request::{Answer, AnswerBody, Answered, Interrupted, Request, User, form};
+use crate::request::status::StatusError;
+use crate::request::{Answered, Interrupted, Request, Response, ResponseBody, User, representation};
 use crate::state::State;
 use crate::support::capture;
 use crate::support::clock::later;
 use crate::testing::Effect;
-use crate::testing::Facts;
+use crate::testing::RequestInfo;
 use crate::{verbs, webhooks};
 
 /// Bodies of requests over this size are refused, as by a real server.
@@ -69,7 +69,7 @@ impl ClusterService {
         Self { state, access }
     }
 
-    async fn handle<B>(self, request: http::Request<B>) -> Result<Response<ClusterBody>, Interrupted>
+    async fn handle<B>(self, request: http::Request<B>) -> Result<http::Response<ClusterBody>, Interrupted>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -78,19 +78,19 @@ impl ClusterService {
         let (parts, body) = request.into_parts();
         let accepts_gzip = accepts_gzip(&parts.headers);
         if !self.lets_in(&parts.headers, parts.uri.path()) {
-            return Ok(respond(Refusal::unauthorized().into(), false));
+            return Ok(respond(StatusError::unauthorized().into(), false));
         }
         let collected = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, BODY_LIMIT).collect()).await;
         let Ok(collected) = collected else {
-            return Ok(respond(Refusal::slow_body().into(), false));
+            return Ok(respond(StatusError::slow_body().into(), false));
         };
         let body = match collected {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => {
-                return Ok(respond(Refusal::too_large(BODY_LIMIT).into(), false));
+                return Ok(respond(StatusError::too_large(BODY_LIMIT).into(), false));
             }
             // The client does not hear it if it is gone; but it may have sent something odd.
-            Err(error) => return Ok(respond(Refusal::bare(error.to_string()).into(), false)),
+            Err(error) => return Ok(respond(StatusError::bare(error.to_string()).into(), false)),
         };
         let request = Request {
             method: parts.method,
@@ -105,21 +105,21 @@ impl ClusterService {
             return Ok(respond(answer, accepts_gzip));
         }
         let route = routes::find(&self.state.catalog(), &request.path);
-        let facts = Facts::new(&request, &route);
-        self.state.counts.count(&facts);
-        let fault = self.state.faults.request(&facts);
+        let info = RequestInfo::new(&request, &route);
+        self.state.counts.count(&info);
+        let fault = self.state.faults.request(&info);
         if !fault.delay.is_zero() {
             self.state.clock().sleep_until(later(self.state.now(), fault.delay)).await;
         }
         match fault.effect {
             Some(Effect::Disconnect) => return Err(Interrupted),
             Some(Effect::Error { code, reason, message, retry_after }) => {
-                return Ok(respond_error(&Refusal::on_demand(code, reason, message, retry_after), retry_after));
+                return Ok(respond_error(&StatusError::on_demand(code, reason, message, retry_after), retry_after));
             }
             _ => {}
         }
         let answer = self.run(&request, &route).await;
-        let answer = if form::wants_yaml(request.accept()) { answer.into_yaml() } else { answer };
+        let answer = if representation::wants_yaml(request.accept()) { answer.into_yaml() } else { answer };
         let mut response = respond(answer, accepts_gzip);
         if fault.effect == Some(Effect::CutAnswer) {
             response.body_mut().cut();
@@ -128,15 +128,16 @@ impl ClusterService {
     }
 
     /// Runs the verb of a request until it needs no more answers from outside.
-    async fn run(&self, request: &Request, route: &Result<Route, RouteError>) -> Answer {
+    async fn run(&self, request: &Request, route: &Result<Route, RouteError>) -> Response {
         for _ in 0..MAX_RUNS {
             request.replay.begin();
             // A flaw of ours must not take the connections of others down with it.
             let answered = std::panic::catch_unwind(AssertUnwindSafe(|| answer(&self.state, request, route.clone())));
             let pending = request.replay.take_pending();
             if pending.is_empty() {
-                let answer = answered.unwrap_or_else(|_| Err(Refusal::internal("the handler of the request panicked")));
-                let mut answer = answer.unwrap_or_else(Answer::from);
+                let answer =
+                    answered.unwrap_or_else(|_| Err(StatusError::internal("the handler of the request panicked")));
+                let mut answer = answer.unwrap_or_else(Response::from);
                 answer.warnings.extend(request.replay.take_warnings());
                 if let Ok(Route::Objects(route)) = route
                     && let Some(warning) = route.resource.custom().and_then(|custom| custom.deprecation.clone())
@@ -154,7 +155,7 @@ impl ClusterService {
                 request.replay.learn(key, answered);
             }
         }
-        Refusal::internal("webhooks were asked too often without an end").into()
+        StatusError::internal("webhooks were asked too often without an end").into()
     }
 
     fn lets_in(&self, headers: &HeaderMap, path: &str) -> bool {
@@ -180,19 +181,19 @@ fn same_secret(one: &str, other: &str) -> bool {
 }
 
 /// From a request to its answer.
-fn answer(state: &Arc<State>, request: &Request, route: Result<Route, RouteError>) -> Result<Answer, Refusal> {
+fn answer(state: &Arc<State>, request: &Request, route: Result<Route, RouteError>) -> Result<Response, StatusError> {
     let catalog = state.catalog();
     let route = match route {
         Ok(route) => route,
         Err(RouteError::NoSuchPath) => return Ok(no_such_path()),
-        Err(RouteError::NoSuchResource) => return Err(Refusal::no_such_resource()),
+        Err(RouteError::NoSuchResource) => return Err(StatusError::no_such_resource()),
     };
     if let Route::Objects(route) = &route {
         return verbs::answer(state, request, route);
     }
     // The list of groups does not care how it is asked for.
     if !matches!(request.method, Method::GET | Method::HEAD) && !matches!(route, Route::Groups) {
-        return Err(Refusal::method_not_allowed());
+        return Err(StatusError::method_not_allowed());
     }
     let accept = request.accept();
     if matches!(route, Route::CoreVersions | Route::Groups | Route::Group(_) | Route::Resources { .. }) {
@@ -200,38 +201,38 @@ fn answer(state: &Arc<State>, request: &Request, route: Result<Route, RouteError
     }
     Ok(match route {
         Route::Root => discovery::root(&catalog),
-        Route::Version => Answer::json(200, &capture::discovery("version")),
+        Route::Version => Response::json(200, &capture::discovery("version")),
         Route::Health { endpoint, check } => {
             health(&endpoint, check.as_deref(), request.query.get("verbose").is_some())
         }
-        Route::Metrics => Answer::text(200, ""),
+        Route::Metrics => Response::text(200, ""),
         Route::CoreVersions => discovery::core_versions(accept, request.host()),
         Route::Groups => discovery::groups(&catalog, accept),
         Route::Group(name) => discovery::group(&catalog, &name).unwrap_or_else(no_such_path),
         Route::Resources { group, version } => discovery::resources(&catalog, &group, &version),
         Route::OpenApiV2 => openapi::version_2(&catalog, accept),
         Route::OpenApiV3Index => openapi::version_3_index(&catalog),
-        Route::OpenApiV3(path) => openapi::version_3(&catalog, &path, accept).unwrap_or_else(|| Answer::empty(404)),
+        Route::OpenApiV3(path) => openapi::version_3(&catalog, &path, accept).unwrap_or_else(|| Response::empty(404)),
         Route::Objects(_) => no_such_path(),
     })
 }
 
-fn no_such_path() -> Answer {
-    Answer::text(404, "404 page not found\n").with_header(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
+fn no_such_path() -> Response {
+    Response::text(404, "404 page not found\n").with_header(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
 }
 
-fn health(endpoint: &str, check: Option<&str>, verbose: bool) -> Answer {
+fn health(endpoint: &str, check: Option<&str>, verbose: bool) -> Response {
     match (check, verbose) {
         (None, true) => sniffless(format!("[+]ping ok\n[+]log ok\n[+]etcd ok\n{endpoint} check passed\n")),
         (None, false) => sniffless("ok"),
-        (Some("ping" | "log" | "etcd"), _) => Answer::text(200, "ok"),
+        (Some("ping" | "log" | "etcd"), _) => Response::text(200, "ok"),
         (Some(_), _) => no_such_path(),
     }
 }
 
 /// A text of which browsers must not guess the type.
-fn sniffless(text: impl Into<String>) -> Answer {
-    Answer::text(200, text).with_header(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
+fn sniffless(text: impl Into<String>) -> Response {
+    Response::text(200, text).with_header(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
 }
 
 fn accepts_gzip(headers: &HeaderMap) -> bool {
@@ -239,7 +240,7 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
     accepted.split(',').any(|coding| coding.split(';').next().is_some_and(|coding| coding.trim() == "gzip"))
 }
 
-fn respond(answer: Answer, accepts_gzip: bool) -> Response<ClusterBody> {
+fn respond(answer: Response, accepts_gzip: bool) -> http::Response<ClusterBody> {
     let mut headers = HeaderMap::new();
     let mut put = |name: header::HeaderName, text: &str| {
         if let Ok(value) = HeaderValue::from_str(text) {
@@ -260,24 +261,24 @@ fn respond(answer: Answer, accepts_gzip: bool) -> Response<ClusterBody> {
         put(header::WARNING, &format!("299 - \"{escaped}\""));
     }
     let body = match answer.body {
-        AnswerBody::Stream(stream) => ClusterBody::Stream(stream),
-        AnswerBody::Whole(bytes) if accepts_gzip && bytes.len() > COMPRESSION_THRESHOLD => {
+        ResponseBody::Stream(stream) => ClusterBody::Stream(stream),
+        ResponseBody::Whole(bytes) if accepts_gzip && bytes.len() > COMPRESSION_THRESHOLD => {
             put(header::CONTENT_ENCODING, "gzip");
             put(header::VARY, "Accept-Encoding");
             ClusterBody::Whole(Some(compress(&bytes)))
         }
-        AnswerBody::Whole(bytes) => ClusterBody::Whole(Some(bytes)),
+        ResponseBody::Whole(bytes) => ClusterBody::Whole(Some(bytes)),
     };
-    let mut response = Response::new(body);
+    let mut response = http::Response::new(body);
     *response.status_mut() = http::StatusCode::from_u16(answer.code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
     *response.headers_mut() = headers;
     response
 }
 
 /// The answer of a fault.
-fn respond_error(status: &Value, retry_after: Option<u32>) -> Response<ClusterBody> {
+fn respond_error(status: &Value, retry_after: Option<u32>) -> http::Response<ClusterBody> {
     let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
-    let mut response = respond(Answer::json(code, status), false);
+    let mut response = respond(Response::json(code, status), false);
     if let Some(seconds) = retry_after {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
@@ -296,7 +297,7 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    type Response = Response<ClusterBody>;
+    type Response = http::Response<ClusterBody>;
     /// Only if a fault says so.
     type Error = Interrupted;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Interrupted>> + Send>>;

@@ -6,6 +6,8 @@
 
 use serde_json::Value;
 
+use crate::go::text::type_name;
+
 /// More operations than this are refused.
 const MAX_OPERATIONS: usize = 10_000;
 
@@ -51,7 +53,7 @@ pub fn apply_json_patch(original: &Value, patch: &Value) -> Result<Value, JsonPa
 
 fn operations_of(patch: &Value) -> Result<&Vec<Value>, JsonPatchError> {
     let malformed = |found: &Value, expected: &str| {
-        let found = type_in_errors(found);
+        let found = type_name(found);
         JsonPatchError::Malformed(format!("json: cannot unmarshal {found} into Go {expected}"))
     };
     let Value::Array(operations) = patch else {
@@ -76,17 +78,6 @@ fn operations_of(patch: &Value) -> Result<&Vec<Value>, JsonPatchError> {
     }
 }
 
-fn type_in_errors(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
 fn apply(document: &mut Value, operation: &Value, copied_bytes: &mut usize) -> Result<(), String> {
     let text = |name: &str| operation.get(name).and_then(Value::as_str);
     let value = operation.get("value").cloned().unwrap_or_default();
@@ -102,16 +93,16 @@ fn apply(document: &mut Value, operation: &Value, copied_bytes: &mut usize) -> R
     match kind {
         "add" => {
             let path = path_of(kind, MISSING)?;
-            let place = Place::find(document, path)
+            let target = PatchTarget::find(document, path)
                 .ok_or_else(|| format!("add operation does not apply: doc is missing path: \"{path}\": {MISSING}"))?;
-            place.add(value).map_err(|reason| format!("error in add for path: '{path}': {reason}"))
+            target.add(value).map_err(|reason| format!("error in add for path: '{path}': {reason}"))
         }
         "remove" => {
             let path = path_of(kind, MISSING)?;
-            let place = Place::find(document, path).ok_or_else(|| {
+            let target = PatchTarget::find(document, path).ok_or_else(|| {
                 format!("remove operation does not apply: doc is missing path: \"{path}\": {MISSING}")
             })?;
-            place.remove().map(drop).map_err(|reason| format!("error in remove for path: '{path}': {reason}"))
+            target.remove().map(drop).map_err(|reason| format!("error in remove for path: '{path}': {reason}"))
         }
         "replace" => {
             let path = path_of(kind, NO_PATH)?;
@@ -122,31 +113,31 @@ fn apply(document: &mut Value, operation: &Value, copied_bytes: &mut usize) -> R
                 *document = value;
                 return Ok(());
             }
-            let place = Place::find(document, path)
+            let target = PatchTarget::find(document, path)
                 .ok_or_else(|| format!("replace operation does not apply: doc is missing path: {path}: {MISSING}"))?;
-            place
+            target
                 .get()
                 .map_err(|_| format!("replace operation does not apply: doc is missing key: {path}: {MISSING}"))?;
-            place.set(value).map_err(|reason| format!("error in remove for path: '{path}': {reason}"))
+            target.set(value).map_err(|reason| format!("error in remove for path: '{path}': {reason}"))
         }
         "move" => {
             let from = from_of(kind)?;
-            let place = Place::find(document, from)
+            let target = PatchTarget::find(document, from)
                 .ok_or_else(|| format!("move operation does not apply: doc is missing from path: {from}: {MISSING}"))?;
-            let key = place.key.clone();
-            place.get().map_err(|reason| format!("error in move for path: '{key}': {reason}"))?;
-            let moved = place.remove().map_err(|reason| format!("error in move for path: '{key}': {reason}"))?;
+            let key = target.key.clone();
+            target.get().map_err(|reason| format!("error in move for path: '{key}': {reason}"))?;
+            let moved = target.remove().map_err(|reason| format!("error in move for path: '{key}': {reason}"))?;
             let path = path_of(kind, NO_PATH)?;
-            let place = Place::find(document, path).ok_or_else(|| {
+            let target = PatchTarget::find(document, path).ok_or_else(|| {
                 format!("move operation does not apply: doc is missing destination path: {path}: {MISSING}")
             })?;
-            place.add(moved).map_err(|reason| format!("error in move for path: '{path}': {reason}"))
+            target.add(moved).map_err(|reason| format!("error in move for path: '{path}': {reason}"))
         }
         "copy" => {
             let from = from_of(kind)?;
-            let place = Place::find(document, from)
+            let target = PatchTarget::find(document, from)
                 .ok_or_else(|| format!("copy operation does not apply: doc is missing from path: {from}: {MISSING}"))?;
-            let copied = place.get().map_err(|reason| format!("error in copy for from: '{from}': {reason}"))?;
+            let copied = target.get().map_err(|reason| format!("error in copy for from: '{from}': {reason}"))?;
             let copied = copied.cloned().unwrap_or_default();
             *copied_bytes += size(&copied);
             if *copied_bytes > MAX_COPIED_BYTES {
@@ -156,19 +147,19 @@ fn apply(document: &mut Value, operation: &Value, copied_bytes: &mut usize) -> R
                 ));
             }
             let path = path_of(kind, MISSING)?;
-            let place = Place::find(document, path).ok_or_else(|| {
+            let target = PatchTarget::find(document, path).ok_or_else(|| {
                 format!("copy operation does not apply: doc is missing destination path: {path}: {MISSING}")
             })?;
-            place.add(copied).map_err(|reason| format!("error while adding value during copy: {reason}"))
+            target.add(copied).map_err(|reason| format!("error while adding value during copy: {reason}"))
         }
         "test" => {
             let path = path_of(kind, NO_PATH)?;
             let found = match path.is_empty() {
                 true => document.clone(),
                 false => {
-                    let place = Place::find(document, path)
+                    let target = PatchTarget::find(document, path)
                         .ok_or_else(|| format!("test operation does not apply: is missing path: {path}: {MISSING}"))?;
-                    let found = place.get().map_err(|reason| format!("error in test for path: '{path}': {reason}"))?;
+                    let found = target.get().map_err(|reason| format!("error in test for path: '{path}': {reason}"))?;
                     found.cloned().unwrap_or_default()
                 }
             };
@@ -194,12 +185,12 @@ fn size(value: &Value) -> usize {
 const MISSING: &str = "missing value";
 
 /// A field or an item that an operation points at, whether it exists or not.
-struct Place<'a> {
+struct PatchTarget<'a> {
     parent: &'a mut Value,
     key: String,
 }
 
-impl<'a> Place<'a> {
+impl<'a> PatchTarget<'a> {
     /// Finds the parent of a path; absent if there is none.
     fn find(document: &'a mut Value, path: &str) -> Option<Self> {
         let mut steps: Vec<String> =

@@ -13,7 +13,7 @@ mod shape;
 mod typed;
 mod compare;
 mod merge;
-mod owners;
+mod managers;
 mod apply;
 mod versions;
 mod zero;
@@ -30,12 +30,12 @@ pub use versions::{Unconverted, Versions};
 pub use zero::zero_object;
 
 use compare::{Comparison, compare};
-use owners::{Operation, Owner, Owners};
+use managers::{FieldManager, ManagedFields, Operation};
 use shape::Shape;
 use versions::changes_in;
 
 /// A write as the bookkeeping sees it.
-pub struct Write<'a> {
+pub struct FieldWrite<'a> {
     /// The versions of the kind.
     pub versions: &'a dyn Versions,
     /// The version of the request, such as `apps/v1`.
@@ -61,7 +61,7 @@ pub fn manager_name(field_manager: &str, user_agent: &str) -> String {
 
 /// Records a create, an update or a patch: `new` gets the `managedFields` that it is stored with.
 /// `old` is the object before the write, absent for a create.
-pub fn record_write(write: &Write<'_>, old: Option<&Value>, new: &mut Value) {
+pub fn record_write(write: &FieldWrite<'_>, old: Option<&Value>, new: &mut Value) {
     let mut owners = owners_before(write, old, new);
     strip_managed_fields(new);
     // Objects whose bookkeeping was switched off by somebody stay without it.
@@ -72,8 +72,8 @@ pub fn record_write(write: &Write<'_>, old: Option<&Value>, new: &mut Value) {
     if record_in(write, old, new, Operation::Update, write.manager, &mut owners).is_err() {
         return;
     }
-    owners::limit(&mut owners);
-    owners::write(new, owners);
+    managers::limit(&mut owners);
+    managers::write(new, owners);
 }
 
 /// Keeps the old bookkeeping if a write changed nothing but the times in it.
@@ -118,8 +118,8 @@ fn is_same_but(
 }
 
 /// The entries that a write starts from: those that it brings, or those of the stored object.
-fn owners_before(write: &Write<'_>, old: Option<&Value>, new: &Value) -> Owners {
-    let stored = || owners::read(old.and_then(managed_fields)).unwrap_or_default();
+fn owners_before(write: &FieldWrite<'_>, old: Option<&Value>, new: &Value) -> ManagedFields {
+    let stored = || managers::read(old.and_then(managed_fields)).unwrap_or_default();
     if !write.subresource.is_empty() {
         return stored();
     }
@@ -135,9 +135,9 @@ fn owners_before(write: &Write<'_>, old: Option<&Value>, new: &Value) -> Owners 
         _ => false,
     };
     if is_reset {
-        return Owners::new();
+        return ManagedFields::new();
     }
-    match owners::read(brought) {
+    match managers::read(brought) {
         Ok(owners) if !owners.is_empty() => owners,
         _ => stored(),
     }
@@ -145,13 +145,13 @@ fn owners_before(write: &Write<'_>, old: Option<&Value>, new: &Value) -> Owners 
 
 /// Notes the differences of two states under a name, and takes them from all others.
 fn record_in(
-    write: &Write<'_>,
+    write: &FieldWrite<'_>,
     old: Option<&Value>,
     new: &Value,
     operation: Operation,
     manager: &str,
-    owners: &mut Owners,
-) -> Result<(), Obstacle> {
+    owners: &mut ManagedFields,
+) -> Result<(), WriteError> {
     let Some(schema) = write.versions.schema(write.api_version) else { return Ok(()) };
     let shape = Shape::new(&schema);
     let empty;
@@ -173,7 +173,7 @@ fn record_in(
     if set.is_empty() {
         return Ok(());
     }
-    let owner = Owner {
+    let owner = FieldManager {
         manager: if manager.is_empty() { "unknown".to_owned() } else { manager.to_owned() },
         operation,
         api_version: write.api_version.to_owned(),
@@ -187,9 +187,9 @@ fn record_in(
 }
 
 /// What is in the way of a write.
-enum Obstacle {
+enum WriteError {
     /// Fields that others own.
-    Owned(Vec<(Owner, FieldSet)>),
+    Owned(Vec<(FieldManager, FieldSet)>),
     /// The object cannot be seen in a version in which somebody owns fields.
     Unseen(String),
 }
@@ -197,14 +197,14 @@ enum Obstacle {
 /// Takes the changed fields from all owners but one. Without force, fields that others own are
 /// conflicts, and nothing is taken. The changes are those that are not ignored.
 fn take_from_others(
-    write: &Write<'_>,
+    write: &FieldWrite<'_>,
     old: &Value,
     new: &Value,
     changes: &Comparison,
-    owners: &mut Owners,
-    writer: Option<&Owner>,
+    owners: &mut ManagedFields,
+    writer: Option<&FieldManager>,
     force: bool,
-) -> Result<(), Obstacle> {
+) -> Result<(), WriteError> {
     let touched = changes.modified.union(&changes.added);
     // The changes in other versions: those that set something, and those that remove something.
     let mut by_version: Vec<(String, Option<(FieldSet, FieldSet)>)> = Vec::new();
@@ -221,7 +221,7 @@ fn take_from_others(
                     let changes = match changes_in(write.versions, &owned.api_version, old, new) {
                         Ok(changes) => Some((changes.modified.union(&changes.added), changes.removed)),
                         Err(Unconverted::NoVersion) => None,
-                        Err(Unconverted::Failed(reason)) => return Err(Obstacle::Unseen(reason)),
+                        Err(Unconverted::Failed(reason)) => return Err(WriteError::Unseen(reason)),
                     };
                     by_version.push((owned.api_version.clone(), changes));
                     by_version.len() - 1
@@ -240,7 +240,7 @@ fn take_from_others(
         }
     }
     if !force && !conflicts.is_empty() {
-        return Err(Obstacle::Owned(conflicts));
+        return Err(WriteError::Owned(conflicts));
     }
     for (owner, fields) in lost {
         let left = owners.get_mut(&owner).zip(fields).is_some_and(|(owned, fields)| {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::schema::Schema;
 
 use super::managed::{
-    ApplyError, FieldSet, OneVersion, Unconverted, Versions, Write, apply, keep_times_of_no_change, manager_name,
+    ApplyError, FieldSet, FieldWrite, OneVersion, Unconverted, Versions, apply, keep_times_of_no_change, manager_name,
     record_write,
 };
 use super::{apply_json_patch, apply_strategic};
@@ -94,7 +94,7 @@ fn managed_fields_are_as_the_server_left_them() {
         };
         let versions = OneVersion { api_version: api_version.to_owned(), schema: schema_of(kind, &recorded["schema"]) };
         let ignored = ignored_fields(kind, text(step, "subresource"));
-        let write = Write {
+        let write = FieldWrite {
             versions: &versions,
             api_version,
             manager: text(step, "manager"),
@@ -266,7 +266,7 @@ fn owners_of_different_versions_know_of_each_other() {
         entries.iter().map(text).collect()
     };
     let (v1, v2) = ("h8.kopf.dev/v1", "h8.kopf.dev/v2");
-    let write = |api_version, manager| Write {
+    let write = |api_version, manager| FieldWrite {
         versions: &versions,
         api_version,
         manager,

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::managed::{FieldSet, OneVersion, Write, apply, record_write};
+use super::managed::{FieldSet, FieldWrite, OneVersion, apply, record_write};
 use super::{apply_json_patch, apply_merge, apply_strategic};
 use crate::schema::Schema;
 
@@ -51,10 +51,10 @@ fn object(spec: &Value) -> Value {
     json!({"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "x"}, "spec": spec})
 }
 
-fn with_write<T>(manager: &str, then: impl FnOnce(&Write<'_>) -> T) -> T {
+fn with_write<T>(manager: &str, then: impl FnOnce(&FieldWrite<'_>) -> T) -> T {
     let versions = OneVersion { api_version: "x/v1".to_owned(), schema: schema() };
     let ignored = FieldSet::default();
-    then(&Write {
+    then(&FieldWrite {
         versions: &versions,
         api_version: "x/v1",
         manager,

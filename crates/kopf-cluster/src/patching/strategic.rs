@@ -65,7 +65,7 @@ pub fn apply_strategic(schema: &Schema, original: &Value, patch: &Value) -> Resu
 }
 
 /// What is known about a field of the patched object.
-struct Field<'a> {
+struct PatchedField<'a> {
     node: Option<NodeId>,
     /// The items of the list, if it is one.
     items: Option<NodeId>,
@@ -137,18 +137,20 @@ impl Merge<'_> {
     }
 
     /// What the schema says about a field that is merged; it must know it.
-    fn field(&self, node: Option<NodeId>, name: &str) -> Result<Field<'_>, StrategicPatchError> {
+    fn field(&self, node: Option<NodeId>, name: &str) -> Result<PatchedField<'_>, StrategicPatchError> {
         static NO_STRATEGY: PatchStrategy =
             PatchStrategy { merge: false, replace: false, retain_keys: false, merge_key: None };
         let Some(parent) = node.map(|id| self.schema.node(id)) else {
-            return Ok(Field { node: None, items: None, strategy: &NO_STRATEGY });
+            return Ok(PatchedField { node: None, items: None, strategy: &NO_STRATEGY });
         };
         match self.schema.field(parent, name) {
             Some(id) => {
                 let field = self.schema.node(id);
-                Ok(Field { node: Some(id), items: field.items, strategy: &field.patch_strategy })
+                Ok(PatchedField { node: Some(id), items: field.items, strategy: &field.patch_strategy })
             }
-            None if parent.properties.is_empty() => Ok(Field { node: None, items: None, strategy: &NO_STRATEGY }),
+            None if parent.properties.is_empty() => {
+                Ok(PatchedField { node: None, items: None, strategy: &NO_STRATEGY })
+            }
             None => {
                 let definition = parent.definition.as_deref().unwrap_or_default();
                 let structure = definition.rsplit('.').next().unwrap_or_default();
@@ -164,7 +166,7 @@ impl Merge<'_> {
         &self,
         original: Vec<Value>,
         patch: Vec<Value>,
-        field: &Field<'_>,
+        field: &PatchedField<'_>,
         is_deletion: bool,
     ) -> Result<Vec<Value>, StrategicPatchError> {
         if !field.strategy.merge && !is_deletion {

@@ -6,8 +6,8 @@ use http::header;
 use serde_json::{Value, json};
 
 use crate::catalog::{Catalog, ResourceType};
-use crate::request::Answer;
-use crate::request::status::Refusal;
+use crate::request::Response;
+use crate::request::status::StatusError;
 use crate::support::capture;
 
 /// What discovery comes in.
@@ -17,17 +17,17 @@ const DISCOVERY_TYPES: &str = "application/json, application/yaml, application/v
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// The versions of the core group.
-pub fn core_versions(accept: &str, address: &str) -> Answer {
+pub fn core_versions(accept: &str, address: &str) -> Response {
     if wants_aggregated(accept) {
         return aggregated_answer(&capture::discovery("aggregatedApi"));
     }
     let mut versions = capture::discovery("api");
     versions["serverAddressByClientCIDRs"] = json!([{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]);
-    Answer::json(200, &versions)
+    Response::json(200, &versions)
 }
 
 /// All named groups.
-pub fn groups(catalog: &Catalog, accept: &str) -> Answer {
+pub fn groups(catalog: &Catalog, accept: &str) -> Response {
     if wants_aggregated(accept) {
         let mut list = capture::discovery("aggregatedApis");
         if let Some(items) = list["items"].as_array_mut() {
@@ -39,11 +39,11 @@ pub fn groups(catalog: &Catalog, accept: &str) -> Answer {
     if let Some(groups) = list["groups"].as_array_mut() {
         groups.extend(catalog.custom_groups().iter().map(|(group, versions)| custom_group(group, versions)));
     }
-    Answer::json(200, &list)
+    Response::json(200, &list)
 }
 
 /// One named group.
-pub fn group(catalog: &Catalog, name: &str) -> Option<Answer> {
+pub fn group(catalog: &Catalog, name: &str) -> Option<Response> {
     let mut group = match catalog.custom_groups().get(name) {
         Some(versions) => custom_group(name, versions),
         None => {
@@ -55,27 +55,27 @@ pub fn group(catalog: &Catalog, name: &str) -> Option<Answer> {
     if let (Some(typed), Some(fields)) = (typed.as_object_mut(), group.as_object_mut()) {
         typed.extend(std::mem::take(fields));
     }
-    Some(Answer::json(200, &typed))
+    Some(Response::json(200, &typed))
 }
 
 /// The resources of a version of a group.
-pub fn resources(catalog: &Catalog, group: &str, version: &str) -> Answer {
+pub fn resources(catalog: &Catalog, group: &str, version: &str) -> Response {
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     if !catalog.custom_groups().contains_key(group)
         && let Some(list) = capture::discovery("resources").get(&group_version)
     {
-        return Answer::json(200, list);
+        return Response::json(200, list);
     }
     let resources: Vec<Value> =
         catalog.in_version(group, version).into_iter().flat_map(|resource| legacy_resources(resource)).collect();
-    Answer::json(
+    Response::json(
         200,
         &json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}),
     )
 }
 
 /// All paths of the server.
-pub fn root(catalog: &Catalog) -> Answer {
+pub fn root(catalog: &Catalog) -> Response {
     let mut root = capture::discovery("root");
     if let Some(paths) = root["paths"].as_array_mut() {
         for (group, versions) in catalog.custom_groups() {
@@ -84,16 +84,16 @@ pub fn root(catalog: &Catalog) -> Answer {
         }
         paths.sort_by(|one, other| one.as_str().cmp(&other.as_str()));
     }
-    Answer::json(200, &root)
+    Response::json(200, &root)
 }
 
-fn aggregated_answer(list: &Value) -> Answer {
-    let answer = Answer::json(200, list).with_type(AGGREGATED);
+fn aggregated_answer(list: &Value) -> Response {
+    let answer = Response::json(200, list).with_type(AGGREGATED);
     answer.with_header(header::CACHE_CONTROL, "public").with_header(header::VARY, "Accept")
 }
 
 /// Refuses what discovery does not come in.
-pub fn check_accepted(accept: &str) -> Result<(), Refusal> {
+pub fn check_accepted(accept: &str) -> Result<(), StatusError> {
     let readable = |entry: &str| {
         let mut parts = entry.split(';').map(str::trim);
         let media_type = parts.next().unwrap_or_default();
@@ -104,7 +104,7 @@ pub fn check_accepted(accept: &str) -> Result<(), Refusal> {
     };
     match accept.trim().is_empty() || accept.split(',').any(readable) {
         true => Ok(()),
-        false => Err(Refusal::not_acceptable(DISCOVERY_TYPES)),
+        false => Err(StatusError::not_acceptable(DISCOVERY_TYPES)),
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::catalog::{Catalog, ResourceType};
 use crate::codec::json::to_bytes;
-use crate::request::Answer;
+use crate::request::Response;
 use crate::support::capture;
 
 /// The media type of a version in protobuf, and how it was called before.
@@ -34,33 +34,33 @@ enum Encoding {
 }
 
 /// The one document of version 2. Of custom kinds, it has the definitions.
-pub fn version_2(catalog: &Catalog, accept: &str) -> Answer {
+pub fn version_2(catalog: &Catalog, accept: &str) -> Response {
     let name = "openapi/v2";
     let custom = || custom_resources(catalog, None).into_iter();
     let definitions = || custom().map(|resource| (definition_name(resource), schema_of(resource, "#/definitions/")));
     let is_captured = catalog.custom_groups().is_empty();
     by_encoding(match negotiate(accept, PROTOBUF_V2) {
-        None => Answer::empty(406),
+        None => Response::empty(406),
         Some(Encoding::Protobuf) => {
             let mut document = capture::document(&format!("{name}.protobuf")).unwrap_or_default();
             if !is_captured {
                 let added = protobuf::encode_definitions(definitions().collect());
                 document = [document, added.into()].concat().into();
             }
-            Answer::bytes(200, document).with_type(PROTOBUF_V2[0])
+            Response::bytes(200, document).with_type(PROTOBUF_V2[0])
         }
-        Some(Encoding::Json) if is_captured => Answer::bytes(200, capture::document(name).unwrap_or_default()),
+        Some(Encoding::Json) if is_captured => Response::bytes(200, capture::document(name).unwrap_or_default()),
         Some(Encoding::Json) => {
             let mut document = capture::value(name).map(|document| (*document).clone()).unwrap_or_default();
             if let Some(known) = document["definitions"].as_object_mut() {
                 known.extend(definitions());
             }
-            Answer::json(200, &document)
+            Response::json(200, &document)
         }
     })
 }
 
-fn by_encoding(answer: Answer) -> Answer {
+fn by_encoding(answer: Response) -> Response {
     answer.with_header(header::VARY, "Accept-Encoding").with_header(header::VARY, "Accept")
 }
 
@@ -87,7 +87,7 @@ fn negotiate(accept: &str, protobuf: [&str; 2]) -> Option<Encoding> {
 }
 
 /// Where the documents of version 3 are.
-pub fn version_3_index(catalog: &Catalog) -> Answer {
+pub fn version_3_index(catalog: &Catalog) -> Response {
     let mut index = capture::discovery("openapiV3");
     for (group, versions) in catalog.custom_groups() {
         for version in versions {
@@ -98,18 +98,18 @@ pub fn version_3_index(catalog: &Catalog) -> Answer {
             index["paths"][path] = json!({"serverRelativeURL": url});
         }
     }
-    Answer::json(200, &index).with_type("text/plain; charset=utf-8")
+    Response::json(200, &index).with_type("text/plain; charset=utf-8")
 }
 
 /// One document of version 3.
-pub fn version_3(catalog: &Catalog, path: &str, accept: &str) -> Option<Answer> {
-    let by_type = |answer: Answer| answer.with_header(header::VARY, "Accept");
+pub fn version_3(catalog: &Catalog, path: &str, accept: &str) -> Option<Response> {
+    let by_type = |answer: Response| answer.with_header(header::VARY, "Accept");
     let in_protobuf =
-        |document: &Value| Answer::bytes(200, protobuf::encode(document).into()).with_type(PROTOBUF_V3[0]);
+        |document: &Value| Response::bytes(200, protobuf::encode(document).into()).with_type(PROTOBUF_V3[0]);
     let name = format!("openapi/v3/{path}");
-    let Some(encoding) = negotiate(accept, PROTOBUF_V3) else { return Some(by_type(Answer::empty(406))) };
+    let Some(encoding) = negotiate(accept, PROTOBUF_V3) else { return Some(by_type(Response::empty(406))) };
     let captured = match encoding {
-        Encoding::Json => capture::document(&name).map(|document| Answer::bytes(200, document)),
+        Encoding::Json => capture::document(&name).map(|document| Response::bytes(200, document)),
         Encoding::Protobuf => capture::value(&name).map(|document| in_protobuf(&document)),
     };
     if let Some(answer) = captured {
@@ -119,7 +119,7 @@ pub fn version_3(catalog: &Catalog, path: &str, accept: &str) -> Option<Answer> 
     catalog.custom_groups().get(group)?.iter().find(|known| *known == version)?;
     let document = custom_document(catalog, group, version);
     Some(by_type(match encoding {
-        Encoding::Json => Answer::json(200, &document),
+        Encoding::Json => Response::json(200, &document),
         Encoding::Protobuf => in_protobuf(&document),
     }))
 }

@@ -11,14 +11,14 @@ use super::table;
 use crate::builtin::{convert, kinds};
 use crate::catalog::ResourceType;
 use crate::codec::json::to_bytes;
-use crate::request::form::{Form, RowObject};
+use crate::request::representation::{Representation, RowObject};
 use crate::store::Stored;
 
 /// How to send the objects of a resource to one client.
 #[derive(Clone, Copy, Debug)]
 pub struct Renderer<'a> {
     pub resource: &'a ResourceType,
-    pub form: Form,
+    pub representation: Representation,
     /// For the ages of tables.
     pub now: Timestamp,
 }
@@ -34,10 +34,10 @@ pub struct ListMeta {
 impl Renderer<'_> {
     /// One object.
     pub fn object(&self, stored: &Stored) -> Vec<u8> {
-        match self.form {
-            Form::Objects => self.typed(stored),
-            Form::Metadata => to_bytes(&partial(self.resource, &decode(self.resource, stored))),
-            Form::Table(_) => {
+        match self.representation {
+            Representation::Objects => self.typed(stored),
+            Representation::Metadata => to_bytes(&partial(self.resource, &decode(self.resource, stored))),
+            Representation::Table(_) => {
                 let meta = ListMeta { version: stored.version, ..ListMeta::default() };
                 self.table(&[decode(self.resource, stored)], &meta, true)
             }
@@ -46,13 +46,13 @@ impl Renderer<'_> {
 
     /// An object that is not stored (yet): the answer of a write.
     pub fn value(&self, mut value: Value) -> Vec<u8> {
-        match self.form {
-            Form::Objects => {
+        match self.representation {
+            Representation::Objects => {
                 put_type(&mut value, self.resource);
                 to_bytes(&value)
             }
-            Form::Metadata => to_bytes(&partial(self.resource, &value)),
-            Form::Table(_) => {
+            Representation::Metadata => to_bytes(&partial(self.resource, &value)),
+            Representation::Table(_) => {
                 let version = value["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
                 let meta = ListMeta { version: version.unwrap_or_default(), ..ListMeta::default() };
                 self.table(&[value], &meta, true)
@@ -62,9 +62,9 @@ impl Renderer<'_> {
 
     /// A list of objects.
     pub fn list(&self, objects: &[impl AsRef<Stored>], meta: &ListMeta) -> Bytes {
-        match self.form {
-            Form::Objects => self.typed_list(objects, meta).into(),
-            Form::Metadata => {
+        match self.representation {
+            Representation::Objects => self.typed_list(objects, meta).into(),
+            Representation::Metadata => {
                 let items: Vec<Value> = objects
                     .iter()
                     .map(|stored| partial(self.resource, &decode(self.resource, stored.as_ref())))
@@ -75,7 +75,7 @@ impl Renderer<'_> {
                     "metadata": list_meta(meta, false), "items": items});
                 to_bytes(&list).into()
             }
-            Form::Table(_) => {
+            Representation::Table(_) => {
                 let values: Vec<Value> = objects.iter().map(|stored| decode(self.resource, stored.as_ref())).collect();
                 self.table(&values, meta, true).into()
             }
@@ -84,9 +84,9 @@ impl Renderer<'_> {
 
     /// An event of a watch. The columns of a table are sent with the first event only.
     pub fn event(&self, kind: &str, stored: &Stored, version: u64, first: bool) -> Vec<u8> {
-        let object = match self.form {
-            Form::Objects if stored.version == version => self.typed(stored),
-            Form::Table(_) => {
+        let object = match self.representation {
+            Representation::Objects if stored.version == version => self.typed(stored),
+            Representation::Table(_) => {
                 let meta = ListMeta { version, ..ListMeta::default() };
                 self.table(&[at_version(decode(self.resource, stored), version)], &meta, first)
             }
@@ -104,13 +104,13 @@ impl Renderer<'_> {
             object["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         if self.resource.custom().is_none() {
-            settle(self.resource, &mut object);
+            normalize(self.resource, &mut object);
             kinds::prepare_bookmark(self.resource, &mut object);
         }
-        let object = match self.form {
-            Form::Table(_) => self.table(&[object], &ListMeta { version, ..ListMeta::default() }, first),
-            Form::Metadata => to_bytes(&partial(self.resource, &object)),
-            Form::Objects => to_bytes(&object),
+        let object = match self.representation {
+            Representation::Table(_) => self.table(&[object], &ListMeta { version, ..ListMeta::default() }, first),
+            Representation::Metadata => to_bytes(&partial(self.resource, &object)),
+            Representation::Objects => to_bytes(&object),
         };
         event_line("BOOKMARK", &object)
     }
@@ -147,7 +147,7 @@ impl Renderer<'_> {
                 () if convert::is_needed(self.resource) => {
                     let mut value = stored.decode();
                     convert::from_storage(self.resource, &mut value);
-                    settle(self.resource, &mut value);
+                    normalize(self.resource, &mut value);
                     text.extend(to_bytes(&value));
                 }
                 () => text.extend_from_slice(&stored.raw),
@@ -162,9 +162,9 @@ impl Renderer<'_> {
             let kept = convert::kept_form(self.resource, object);
             let cells = table::cells(self.resource, kept.as_ref().unwrap_or(object), self.now);
             let mut row = json!({"cells": cells});
-            match self.form {
-                Form::Table(RowObject::Object) => row["object"] = object.clone(),
-                Form::Table(RowObject::Nothing) => row["object"] = Value::Null,
+            match self.representation {
+                Representation::Table(RowObject::Object) => row["object"] = object.clone(),
+                Representation::Table(RowObject::Nothing) => row["object"] = Value::Null,
                 _ => row["object"] = partial(self.resource, object),
             }
             row
@@ -185,7 +185,7 @@ pub fn decode(resource: &ResourceType, stored: &Stored) -> Value {
     let mut value = stored.decode();
     convert::from_storage(resource, &mut value);
     if convert::is_needed(resource) {
-        settle(resource, &mut value);
+        normalize(resource, &mut value);
     }
     put_type(&mut value, resource);
     if let Some(version) = stored.api_version().filter(|_| resource.conversion().is_some()) {
@@ -195,9 +195,9 @@ pub fn decode(resource: &ResourceType, stored: &Stored) -> Value {
 }
 
 /// Brings an object of a built-in kind into the form of its version.
-fn settle(resource: &ResourceType, value: &mut Value) {
+fn normalize(resource: &ResourceType, value: &mut Value) {
     if let Some(structure) = resource.structure() {
-        structure.settle(value);
+        structure.normalize(value);
     }
 }
 

@@ -7,7 +7,7 @@ use std::num::{IntErrorKind, ParseIntError};
 
 use serde_json::json;
 
-use super::status::Refusal;
+use super::status::StatusError;
 use crate::go::FieldError;
 use crate::values::selector::{FieldSelector, LabelSelector};
 
@@ -43,9 +43,10 @@ impl Query {
         self.get(name).is_some_and(|value| !value.eq_ignore_ascii_case("false") && value != "0")
     }
 
-    pub fn number(&self, name: &str) -> Result<Option<i64>, Refusal> {
+    pub fn number(&self, name: &str) -> Result<Option<i64>, StatusError> {
         let Some(text) = self.get(name) else { return Ok(None) };
-        let refuse = |error| Refusal::bad_request(format!("strconv.ParseInt: parsing {text:?}: {}", go_error(&error)));
+        let refuse =
+            |error| StatusError::bad_request(format!("strconv.ParseInt: parsing {text:?}: {}", go_error(&error)));
         text.parse().map(Some).map_err(refuse)
     }
 }
@@ -72,12 +73,12 @@ pub struct Selectors {
 }
 
 impl Selectors {
-    pub fn parse(query: &Query) -> Result<Self, Refusal> {
+    pub fn parse(query: &Query) -> Result<Self, StatusError> {
         let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default());
         let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default());
         Ok(Self {
-            labels: labels.map_err(|error| Refusal::bad_request(error.to_string()))?,
-            fields: fields.map_err(|error| Refusal::bad_request(error.to_string()))?,
+            labels: labels.map_err(|error| StatusError::bad_request(error.to_string()))?,
+            fields: fields.map_err(|error| StatusError::bad_request(error.to_string()))?,
         })
     }
 
@@ -111,14 +112,14 @@ pub struct ListOptions {
 }
 
 /// The version of the query of a single object.
-pub fn version_of(query: &Query) -> Result<Option<u64>, Refusal> {
+pub fn version_of(query: &Query) -> Result<Option<u64>, StatusError> {
     let version =
         query.text("resourceVersion").map(|text| text.parse().map_err(|error| invalid_version(text, &error, true)));
     version.transpose()
 }
 
 impl ListOptions {
-    pub fn parse(query: &Query, watching: bool) -> Result<Self, Refusal> {
+    pub fn parse(query: &Query, watching: bool) -> Result<Self, StatusError> {
         let version_text = query.text("resourceVersion");
         let mut match_text = query.text("resourceVersionMatch");
         let mut send_initial_events = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
@@ -151,12 +152,12 @@ impl ListOptions {
 }
 
 /// Only lists call it the fault of the client.
-fn invalid_version(text: &str, error: &ParseIntError, is_internal: bool) -> Refusal {
+fn invalid_version(text: &str, error: &ParseIntError, is_internal: bool) -> StatusError {
     let why = go_error(error);
     let why = format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}");
     match is_internal {
-        true => Refusal::bare(why),
-        false => Refusal::bad_request(format!("invalid resource version: {why}")),
+        true => StatusError::bare(why),
+        false => StatusError::bad_request(format!("invalid resource version: {why}")),
     }
 }
 
@@ -167,7 +168,7 @@ fn check_list(
     version_match: Option<&str>,
     continue_token: Option<&str>,
     send_initial_events: Option<bool>,
-) -> Result<(), Refusal> {
+) -> Result<(), StatusError> {
     let field = "resourceVersionMatch";
     let mut errors = Vec::new();
     if watching {
@@ -205,7 +206,7 @@ fn check_list(
     }
     match errors.is_empty() {
         true => Ok(()),
-        false => Err(Refusal::invalid_options("ListOptions", &errors)),
+        false => Err(StatusError::invalid_options("ListOptions", &errors)),
     }
 }
 
@@ -235,7 +236,7 @@ pub struct WriteOptions {
 
 impl WriteOptions {
     /// The kind is that of the options in messages: `CreateOptions`, `PatchOptions`, …
-    pub fn parse(query: &Query, kind: &str) -> Result<Self, Refusal> {
+    pub fn parse(query: &Query, kind: &str) -> Result<Self, StatusError> {
         let dry_run = check_dry_run(&query.all("dryRun"), kind)?;
         let field_validation = match query.text("fieldValidation") {
             None | Some("Warn") => FieldValidation::Warn,
@@ -244,7 +245,7 @@ impl WriteOptions {
             Some(other) => {
                 let supported: Vec<String> = ["", "Ignore", "Strict", "Warn"].map(str::to_owned).to_vec();
                 let error = FieldError::not_supported("fieldValidation", json!(other), &supported);
-                return Err(Refusal::invalid_options(kind, &[error]));
+                return Err(StatusError::invalid_options(kind, &[error]));
             }
         };
         let field_manager = query.text("fieldManager").map(str::to_owned);
@@ -253,21 +254,21 @@ impl WriteOptions {
         {
             let detail = format!("invalid character U+{:04X} (at position {position})", u32::from(odd));
             let error = FieldError::invalid("fieldManager", json!(field_manager), &detail);
-            return Err(Refusal::invalid_options(kind, &[error]));
+            return Err(StatusError::invalid_options(kind, &[error]));
         }
         if field_manager.as_ref().is_some_and(|manager| manager.len() > 128) {
-            return Err(Refusal::invalid_options(kind, &[FieldError::too_long("fieldManager", 128)]));
+            return Err(StatusError::invalid_options(kind, &[FieldError::too_long("fieldManager", 128)]));
         }
         Ok(Self { dry_run, field_validation, field_manager, force: query.flag("force") })
     }
 }
 
 /// Whether the values of `dryRun` ask for a dry run; all of them must be known.
-pub fn check_dry_run(values: &[&str], kind: &str) -> Result<bool, Refusal> {
+pub fn check_dry_run(values: &[&str], kind: &str) -> Result<bool, StatusError> {
     match values.iter().any(|value| *value != "All") {
         true => {
             let error = FieldError::not_supported("dryRun", json!(values), &["All".to_owned()]);
-            Err(Refusal::invalid_options(kind, &[error]))
+            Err(StatusError::invalid_options(kind, &[error]))
         }
         false => Ok(!values.is_empty()),
     }
@@ -282,7 +283,7 @@ mod tests {
         let check = |query: &str, watching: bool, expected: Result<(), &str>| {
             let parsed = ListOptions::parse(&Query::parse(query), watching);
             assert_eq!(
-                parsed.map(|_| ()).map_err(|refusal| refusal.message),
+                parsed.map(|_| ()).map_err(|status_error| status_error.message),
                 expected.map_err(str::to_owned),
                 "{query}"
             );

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::status::Refusal;
+use super::status::StatusError;
 use crate::catalog::webhooks::Target;
 
 /// What one request has learnt. Empty for requests that need nobody's word.
@@ -53,7 +53,7 @@ impl Replay {
     }
 
     /// What was decided in an earlier run, or is decided now.
-    pub fn once(&self, key: &str, decide: impl FnOnce() -> Result<Value, Refusal>) -> Result<Value, Refusal> {
+    pub fn once(&self, key: &str, decide: impl FnOnce() -> Result<Value, StatusError>) -> Result<Value, StatusError> {
         if let Some(decided) = self.known().decided.get(key) {
             return Ok(decided.clone());
         }
@@ -63,8 +63,8 @@ impl Replay {
     }
 
     /// Ends a run that cannot go on without answers. The client never sees it.
-    pub fn wait() -> Refusal {
-        Refusal::internal("an answer from outside is awaited")
+    pub fn wait() -> StatusError {
+        StatusError::internal("an answer from outside is awaited")
     }
 
     pub fn warn(&self, warning: impl Into<String>) {

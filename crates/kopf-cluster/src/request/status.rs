@@ -12,7 +12,7 @@ use crate::go::FieldError;
 /// A refused request, ready to be sent.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{code} {reason}: {message}")]
-pub struct Refusal {
+pub struct StatusError {
     /// The HTTP status code.
     pub code: u16,
     /// The machine-readable reason; empty where the server gives none.
@@ -28,7 +28,7 @@ pub struct Refusal {
     pub warnings: Vec<String>,
 }
 
-impl Refusal {
+impl StatusError {
     fn new(code: u16, reason: &'static str, message: impl Into<String>, details: Value) -> Self {
         Self {
             code,
@@ -184,13 +184,13 @@ impl Refusal {
     /// Nothing can be created in a namespace that is going away.
     pub fn terminating(resource: &ResourceType, name: &str, namespace: &str) -> Self {
         let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
-        let mut refusal = Self::forbidden(resource, name, &why);
+        let mut status_error = Self::forbidden(resource, name, &why);
         let cause = json!({"reason": "NamespaceTerminating", "field": "metadata.namespace",
             "message": format!("namespace {namespace} is being terminated")});
-        if let Some(details) = refusal.details.as_object_mut() {
+        if let Some(details) = status_error.details.as_object_mut() {
             details.insert("causes".into(), json!([cause]));
         }
-        refusal
+        status_error
     }
 
     /// The request is understood, but not permitted.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::SchemaError;
 use super::node::{Additional, Checks, ListType, MapType, Node, NodeId, PatchStrategy, ValueType};
 use super::pattern::Pattern;
-use super::rule::Rule;
+use super::validation_rule::ValidationRule;
 
 /// Schemas nested deeper than this are refused instead of exhausting the stack.
 const MAX_DEPTH: usize = 200;
@@ -237,7 +237,7 @@ fn plain_parts(fields: &Map<String, Value>) -> Node {
             retain_keys: has_strategy("retainKeys"),
             merge_key: text(fields, "x-kubernetes-patch-merge-key").map(str::to_owned),
         },
-        rules: rules.into_iter().flatten().filter_map(Rule::parse).collect(),
+        rules: rules.into_iter().flatten().filter_map(ValidationRule::parse).collect(),
         ..Node::default()
     }
 }

@@ -14,19 +14,19 @@ const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 
 /// Why a value cannot be decoded; the first reason in the order of the document.
 pub fn decoding_error(schema: &Schema, value: &Value) -> Option<String> {
-    let place = Place { structure: String::new(), path: String::new() };
-    decode(schema, schema.root_id(), value, &place).err()
+    let field_at = DecodedField { structure: String::new(), path: String::new() };
+    decode(schema, schema.root_id(), value, &field_at).err()
 }
 
 /// Where a value is, in the words of the decoder: lists and mappings do not count.
-struct Place {
+struct DecodedField {
     /// The structure that the field belongs to; empty for the whole object.
     structure: String,
     /// The names of the fields from the top.
     path: String,
 }
 
-fn decode(schema: &Schema, id: NodeId, value: &Value, place: &Place) -> Result<(), String> {
+fn decode(schema: &Schema, id: NodeId, value: &Value, field_at: &DecodedField) -> Result<(), String> {
     let node = schema.node(id);
     if value.is_null() || (node.preserve_unknown_fields && node.properties.is_empty()) {
         return Ok(());
@@ -38,13 +38,13 @@ fn decode(schema: &Schema, id: NodeId, value: &Value, place: &Place) -> Result<(
         return match value {
             Value::String(_) => Ok(()),
             Value::Number(number) if number.as_i64().is_some_and(|integer| i32::try_from(integer).is_ok()) => Ok(()),
-            _ => Err(mismatch(value, "int32", place)),
+            _ => Err(mismatch(value, "int32", field_at)),
         };
     }
     match (node.value_type, value) {
-        (Some(ValueType::Object), Value::Object(fields)) => decode_fields(schema, node, fields, place),
+        (Some(ValueType::Object), Value::Object(fields)) => decode_fields(schema, node, fields, field_at),
         (Some(ValueType::Array), Value::Array(items)) => match node.items {
-            Some(below) => items.iter().try_for_each(|item| decode(schema, below, item, place)),
+            Some(below) => items.iter().try_for_each(|item| decode(schema, below, item, field_at)),
             None => Ok(()),
         },
         (Some(ValueType::String), Value::String(text)) => decode_text(node, text),
@@ -52,21 +52,26 @@ fn decode(schema: &Schema, id: NodeId, value: &Value, place: &Place) -> Result<(
         (Some(ValueType::Integer), Value::Number(number)) => {
             let is_small = node.format.as_deref() == Some("int32");
             let fits = number.as_i64().is_some_and(|integer| !is_small || i32::try_from(integer).is_ok());
-            if fits { Ok(()) } else { Err(mismatch(value, &go_type(schema, id), place)) }
+            if fits { Ok(()) } else { Err(mismatch(value, &go_type(schema, id), field_at)) }
         }
-        (Some(_), _) => Err(mismatch(value, &go_type(schema, id), place)),
+        (Some(_), _) => Err(mismatch(value, &go_type(schema, id), field_at)),
     }
 }
 
-fn decode_fields(schema: &Schema, node: &Node, fields: &Map<String, Value>, place: &Place) -> Result<(), String> {
+fn decode_fields(
+    schema: &Schema,
+    node: &Node,
+    fields: &Map<String, Value>,
+    field_at: &DecodedField,
+) -> Result<(), String> {
     for (name, field) in fields {
         if let Some(property) = node.properties.get(name) {
             let structure = structure_of(node);
-            let steps = [place.path.as_str(), inlined_structure(structure, name), name];
+            let steps = [field_at.path.as_str(), inlined_structure(structure, name), name];
             let path: Vec<&str> = steps.into_iter().filter(|step| !step.is_empty()).collect();
-            decode(schema, *property, field, &Place { structure: structure.to_owned(), path: path.join(".") })?;
+            decode(schema, *property, field, &DecodedField { structure: structure.to_owned(), path: path.join(".") })?;
         } else if let Additional::Values(values) = node.additional {
-            decode(schema, values, field, place)?;
+            decode(schema, values, field, field_at)?;
         }
     }
     Ok(())
@@ -118,7 +123,7 @@ pub fn first_bad_base64(text: &str) -> Option<usize> {
     body.bytes().position(|byte| !is_letter(byte)).or_else(odd)
 }
 
-fn mismatch(value: &Value, expected: &str, place: &Place) -> String {
+fn mismatch(value: &Value, expected: &str, field_at: &DecodedField) -> String {
     let found = match value {
         Value::Null => "null".to_owned(),
         Value::Bool(_) => "bool".to_owned(),
@@ -128,11 +133,11 @@ fn mismatch(value: &Value, expected: &str, place: &Place) -> String {
         Value::Array(_) => "array".to_owned(),
         Value::Object(_) => "object".to_owned(),
     };
-    match place.path.is_empty() {
+    match field_at.path.is_empty() {
         true => format!("json: cannot unmarshal {found} into Go value of type {expected}"),
         false => format!(
             "json: cannot unmarshal {found} into Go struct field {}.{} of type {expected}",
-            place.structure, place.path
+            field_at.structure, field_at.path
         ),
     }
 }

@@ -22,9 +22,9 @@ fn normalised(format: &str) -> String {
     format.replace('-', "")
 }
 
-type Check = fn(&str) -> bool;
+type FormatCheck = fn(&str) -> bool;
 
-fn check_of(format: &str) -> Option<Check> {
+fn check_of(format: &str) -> Option<FormatCheck> {
     Some(match format {
         "bsonobjectid" => |text| text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
         "uri" => is_uri,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::pattern::Pattern;
-use super::rule::Rule;
+use super::validation_rule::ValidationRule;
 
 /// The number of a node within its schema.
 pub type NodeId = u32;
@@ -51,7 +51,7 @@ pub struct Node {
     /// Constraints on the value beyond its type; most nodes have none.
     pub checks: Option<Box<Checks>>,
     /// Rules in CEL, in the order of the schema.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ValidationRule>,
 }
 
 /// The types of the JSON schema that the API knows.

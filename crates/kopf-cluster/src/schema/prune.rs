@@ -1,6 +1,6 @@
 //! Removing what the schema does not know, and naming it for strict field validation.
 //!
-//! The server keeps only what the schema describes. The same walk tells which fields were
+//! The server keeps only what the schema describes. The same finder tells which fields were
 //! unknown: a client that asked for warnings or for strictness is told their paths.
 
 use serde_json::Value;
@@ -13,7 +13,7 @@ const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// Removes the unknown fields of an object and returns their paths, as [`unknown_fields`] does.
 pub fn prune(schema: &Schema, value: &mut Value) -> Vec<String> {
-    let found: Vec<Vec<Step>> = find(schema, value, true);
+    let found: Vec<Vec<OwnedStep>> = find(schema, value, true);
     for path in &found {
         remove(value, path);
     }
@@ -33,29 +33,29 @@ pub fn unknown_parts(schema: &Schema, value: &Value) -> Vec<String> {
 
 /// A step of a path.
 #[derive(Clone, Debug)]
-enum Step {
+enum OwnedStep {
     Field(String),
     Item(usize),
 }
 
-fn find(schema: &Schema, value: &Value, is_object: bool) -> Vec<Vec<Step>> {
-    let mut walk = Walk { schema, path: Vec::new(), unknown: Vec::new() };
+fn find(schema: &Schema, value: &Value, is_object: bool) -> Vec<Vec<OwnedStep>> {
+    let mut finder = UnknownFieldFinder { schema, path: Vec::new(), unknown: Vec::new() };
     let permission = Permission { is_object, keeps: false };
-    walk.visit(value, Some(schema.root_id()), permission);
-    walk.unknown
+    finder.visit(value, Some(schema.root_id()), permission);
+    finder.unknown
 }
 
-struct Walk<'a> {
+struct UnknownFieldFinder<'a> {
     schema: &'a Schema,
-    /// Where the walk is now.
-    path: Vec<Place<'a>>,
+    /// Where the finder is now.
+    path: Vec<PathStep<'a>>,
     /// The unknown fields so far.
-    unknown: Vec<Vec<Step>>,
+    unknown: Vec<Vec<OwnedStep>>,
 }
 
-/// A step of the walk itself; names are borrowed, since most of them are known.
+/// A step of the finder itself; names are borrowed, since most of them are known.
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum PathStep<'a> {
     Field(&'a str),
     Item(usize),
 }
@@ -69,7 +69,7 @@ struct Permission {
     keeps: bool,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> UnknownFieldFinder<'a> {
     /// `known` is absent where the schema has nothing to say about the value.
     fn visit(&mut self, value: &'a Value, known: Option<NodeId>, permission: Permission) {
         let node = known.map(|id| self.schema.node(id));
@@ -88,7 +88,7 @@ impl<'a> Walk<'a> {
                         }
                     }
                     let additional = || node.and_then(|node| below_additional(node.additional));
-                    self.path.push(Place::Field(name));
+                    self.path.push(PathStep::Field(name));
                     match property.map(Some).or_else(additional) {
                         Some(below) => self.visit(field, below, Permission { is_object: false, keeps: false }),
                         None if keeps => {}
@@ -103,7 +103,7 @@ impl<'a> Walk<'a> {
                     return;
                 }
                 for (position, item) in items.iter().enumerate() {
-                    self.path.push(Place::Item(position));
+                    self.path.push(PathStep::Item(position));
                     self.visit(item, below, Permission { is_object: false, keeps });
                     self.path.pop();
                 }
@@ -113,11 +113,11 @@ impl<'a> Walk<'a> {
     }
 }
 
-impl Place<'_> {
-    fn to_step(self) -> Step {
+impl PathStep<'_> {
+    fn to_step(self) -> OwnedStep {
         match self {
-            Self::Field(name) => Step::Field(name.to_owned()),
-            Self::Item(position) => Step::Item(position),
+            Self::Field(name) => OwnedStep::Field(name.to_owned()),
+            Self::Item(position) => OwnedStep::Item(position),
         }
     }
 }
@@ -132,15 +132,15 @@ fn below_additional(additional: Additional) -> Option<Option<NodeId>> {
     }
 }
 
-fn remove(value: &mut Value, path: &[Step]) {
+fn remove(value: &mut Value, path: &[OwnedStep]) {
     match (value, path) {
-        (Value::Object(fields), [Step::Field(name)]) => drop(fields.shift_remove(name)),
-        (Value::Object(fields), [Step::Field(name), rest @ ..]) => {
+        (Value::Object(fields), [OwnedStep::Field(name)]) => drop(fields.shift_remove(name)),
+        (Value::Object(fields), [OwnedStep::Field(name), rest @ ..]) => {
             if let Some(field) = fields.get_mut(name) {
                 remove(field, rest);
             }
         }
-        (Value::Array(items), [Step::Item(position), rest @ ..]) => {
+        (Value::Array(items), [OwnedStep::Item(position), rest @ ..]) => {
             if let Some(item) = items.get_mut(*position) {
                 remove(item, rest);
             }
@@ -149,7 +149,7 @@ fn remove(value: &mut Value, path: &[Step]) {
     }
 }
 
-fn texts(schema: &Schema, found: &[Vec<Step>]) -> Vec<String> {
+fn texts(schema: &Schema, found: &[Vec<OwnedStep>]) -> Vec<String> {
     let mut texts: Vec<String> = found.iter().map(|path| text(path)).collect();
     if schema.node(schema.root_id()).definition.is_none() {
         texts.sort_by_cached_key(|path| match path.starts_with("metadata.") {
@@ -160,17 +160,17 @@ fn texts(schema: &Schema, found: &[Vec<Step>]) -> Vec<String> {
     texts
 }
 
-fn text(path: &[Step]) -> String {
+fn text(path: &[OwnedStep]) -> String {
     let mut text = String::new();
     for step in path {
         match step {
-            Step::Field(name) => {
+            OwnedStep::Field(name) => {
                 if !text.is_empty() {
                     text.push('.');
                 }
                 text.push_str(name);
             }
-            Step::Item(position) => text.push_str(&format!("[{position}]")),
+            OwnedStep::Item(position) => text.push_str(&format!("[{position}]")),
         }
     }
     text

@@ -6,7 +6,7 @@
 //! is alphabetic.
 
 mod outcome;
-mod walk;
+mod validator;
 mod scalars;
 mod unchanged;
 mod list_types;
@@ -21,7 +21,7 @@ use crate::go::field_error::{FieldError, FieldErrorKind};
 
 /// Which part of an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ValidationScope {
     /// The object as such.
     Whole,
     /// Its status alone.
@@ -29,12 +29,12 @@ pub enum Part {
 }
 
 /// All complaints about an object.
-pub fn validate(schema: &Schema, new: &Value, old: Option<&Value>, part: Part) -> Vec<FieldError> {
+pub fn validate(schema: &Schema, new: &Value, old: Option<&Value>, part: ValidationScope) -> Vec<FieldError> {
     let mut errors = match part {
-        Part::Whole => walk::check(schema, schema.root_id(), new, old, ""),
-        Part::Status => check_status(schema, new, old),
+        ValidationScope::Whole => validator::check(schema, schema.root_id(), new, old, ""),
+        ValidationScope::Status => check_status(schema, new, old),
     };
-    if part == Part::Whole {
+    if part == ValidationScope::Whole {
         embedded::check(schema, schema.root_id(), new, "", &mut errors);
     }
     let repeated_before = old.is_some_and(|old| !list_types::check(schema, old).is_empty());
@@ -52,7 +52,7 @@ pub fn validate(schema: &Schema, new: &Value, old: Option<&Value>, part: Part) -
 
 /// All complaints about a value that is no object of its own, such as a default.
 pub fn validate_part(schema: &Schema, value: &Value, path: &str) -> Vec<FieldError> {
-    walk::check(schema, schema.root_id(), value, None, path)
+    validator::check(schema, schema.root_id(), value, None, path)
 }
 
 const RULES_NOT_CHECKED: &str = "some validation rules were not checked because the object was invalid; \
@@ -61,7 +61,7 @@ const RULES_NOT_CHECKED: &str = "some validation rules were not checked because 
 fn check_status(schema: &Schema, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let Some(status) = new.get("status") else { return Vec::new() };
     let Some(id) = schema.node(schema.root_id()).properties.get("status") else { return Vec::new() };
-    walk::check(schema, *id, status, old.and_then(|old| old.get("status")), "status")
+    validator::check(schema, *id, status, old.and_then(|old| old.get("status")), "status")
 }
 
 /// After these, the object has not the shape that rules rely on.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::Place;
+use super::ObjectKey;
 
 /// How the text of an object begins that tells its version.
 const API_VERSION: &[u8] = b"{\"apiVersion\":\"";
@@ -16,7 +16,7 @@ const API_VERSION: &[u8] = b"{\"apiVersion\":\"";
 /// One version of an object. It never changes; readers share it.
 #[derive(Debug)]
 pub struct Stored {
-    pub place: Place,
+    pub object_key: ObjectKey,
     /// The global version at which it was written.
     pub version: u64,
     /// Whether it is marked as deleted.
@@ -69,8 +69,8 @@ impl Draft {
         }
     }
 
-    /// The object at a place and a version.
-    pub fn at(self, place: Place, version: u64) -> Stored {
+    /// The object at a object_key and a version.
+    pub fn at(self, object_key: ObjectKey, version: u64) -> Stored {
         let Self { deleting, owners, labels, text, version_at } = self;
         let raw = match version_at.and_then(|at| text.split_at_checked(at)) {
             None => Bytes::from(text.into_boxed_slice()),
@@ -85,7 +85,7 @@ impl Draft {
                 Bytes::from(raw)
             }
         };
-        Stored { place, version, deleting, owners, labels, raw }
+        Stored { object_key, version, deleting, owners, labels, raw }
     }
 }
 
@@ -181,7 +181,7 @@ fn write_value(buffer: &mut Vec<u8>, value: &Value) {
 
 impl Stored {
     /// An object as it was written before.
-    pub(super) fn read(place: Place, version: u64, raw: Bytes) -> Self {
+    pub(super) fn read(object_key: ObjectKey, version: u64, raw: Bytes) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct Indexed {
@@ -191,18 +191,18 @@ impl Stored {
         #[serde(default, rename_all = "camelCase")]
         struct Metadata {
             labels: BTreeMap<Box<str>, Box<str>>,
-            owner_references: Vec<Owner>,
+            owner_references: Vec<OwnerReference>,
             deletion_timestamp: Option<serde::de::IgnoredAny>,
         }
         #[derive(Deserialize)]
-        struct Owner {
+        struct OwnerReference {
             uid: Box<str>,
         }
         // It was checked by its schema before it was written, and by its checksum since.
         let Indexed { metadata } = serde_json::from_slice(&raw).unwrap_or_default();
         let owners = metadata.owner_references.into_iter().map(|owner| owner.uid).collect();
         Self {
-            place,
+            object_key,
             version,
             deleting: metadata.deletion_timestamp.is_some(),
             owners,
@@ -223,7 +223,7 @@ impl Stored {
 
     /// The same object with other content: in another version of its resource.
     pub fn with_value(&self, value: Value) -> Self {
-        Draft::of(value).at(self.place.clone(), self.version)
+        Draft::of(value).at(self.object_key.clone(), self.version)
     }
 
     /// The version in which it is stored; built-in kinds do not tell.
@@ -270,10 +270,10 @@ mod tests {
             (json!({"metadata": null}), r#"{"metadata":null}"#),
             (json!([1]), "[1]"),
         ] {
-            let stored = Draft::of(value.clone()).at(Place::new("", "x"), 7);
+            let stored = Draft::of(value.clone()).at(ObjectKey::new("", "x"), 7);
             assert_eq!(std::str::from_utf8(&stored.raw), Ok(expected), "{value}");
         }
-        let stored = Draft::of(json!({})).at(Place::new("", "x"), u64::MAX);
+        let stored = Draft::of(json!({})).at(ObjectKey::new("", "x"), u64::MAX);
         assert_eq!(stored.decode()["metadata"]["resourceVersion"], u64::MAX.to_string());
     }
 
@@ -281,8 +281,8 @@ mod tests {
     fn what_is_looked_for_is_found_in_the_text_again() {
         let value = json!({"metadata": {"labels": {"a": "b", "c": "d"}, "deletionTimestamp": "now",
             "ownerReferences": [{"uid": "e"}]}});
-        let drafted = Draft::of(value).at(Place::new("", "x"), 7);
-        let read = Stored::read(Place::new("", "x"), 7, drafted.raw.clone());
+        let drafted = Draft::of(value).at(ObjectKey::new("", "x"), 7);
+        let read = Stored::read(ObjectKey::new("", "x"), 7, drafted.raw.clone());
         for stored in [drafted, read] {
             assert_eq!((stored.label("a"), stored.label("c"), stored.label("e")), (Some("b"), Some("d"), None));
             assert_eq!(stored.owners().collect::<Vec<_>>(), ["e"]);

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 
-use super::Facts;
+use super::RequestInfo;
 
 /// How many requests there were of one sort.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -27,13 +27,13 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub fn count(&self, facts: &Facts) {
-        let resource = facts.resource();
+    pub fn count(&self, info: &RequestInfo) {
+        let resource = info.resource();
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let verbs = counts.entry(resource).or_default();
-        match verbs.iter_mut().find(|(verb, _)| *verb == facts.verb) {
+        match verbs.iter_mut().find(|(verb, _)| *verb == info.verb_name()) {
             Some((_, count)) => *count += 1,
-            None => verbs.push((facts.verb, 1)),
+            None => verbs.push((info.verb_name(), 1)),
         }
     }
 
@@ -59,23 +59,24 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::Verb;
 
     #[test]
     fn requests_are_counted_by_verb_and_resource() {
         let counts = Counts::default();
-        let facts = |verb, plural: &str, group: &str, part: Option<&str>| Facts {
-            verb,
+        let info = |verb, plural: &str, group: &str, part: Option<&str>| RequestInfo {
+            verb: Some(verb),
             plural: plural.into(),
             group: group.into(),
             subresource: part.map(str::to_owned),
-            ..Facts::default()
+            ..RequestInfo::default()
         };
         for _ in 0..3 {
-            counts.count(&facts("list", "pods", "", None));
+            counts.count(&info(Verb::List, "pods", "", None));
         }
-        counts.count(&facts("patch", "widgets", "example.com", Some("status")));
-        counts.count(&facts("get", "/version", "", None));
-        counts.count(&facts("get", "pods", "", None));
+        counts.count(&info(Verb::Patch, "widgets", "example.com", Some("status")));
+        counts.count(&info(Verb::Get, "/version", "", None));
+        counts.count(&info(Verb::Get, "pods", "", None));
         let list: Vec<String> =
             counts.list().into_iter().map(|one| format!("{} {} {}", one.verb, one.resource, one.count)).collect();
         assert_eq!(list, ["get /version 1", "get pods 1", "list pods 3", "patch widgets.example.com/status 1"]);

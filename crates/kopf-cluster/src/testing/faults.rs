@@ -4,7 +4,7 @@
 //! for every request what goes wrong with it, `verbs/watch.rs` asks again whenever the rules change.
 //! Which rule hits what is decided by plain data in `rules.rs`.
 
-mod rules;
+mod fault_rules;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,9 +13,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::facts::Facts;
-use rules::Rules;
-pub use rules::{Disruption, RequestFault, WatchFault};
+use super::request_info::RequestInfo;
+use fault_rules::FaultRules;
+pub use fault_rules::{Disruption, RequestFault, WatchFault};
 
 /// What goes wrong, with which requests, and how often.
 ///
@@ -178,67 +178,67 @@ pub struct ActiveFault {
 /// The faults of a cluster. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Faults {
-    switchboard: Arc<Switchboard>,
+    registry: Arc<FaultRegistry>,
 }
 
 impl Faults {
-    pub(crate) fn new(switchboard: Arc<Switchboard>) -> Self {
-        Self { switchboard }
+    pub(crate) fn new(registry: Arc<FaultRegistry>) -> Self {
+        Self { registry }
     }
 
     /// Adds a fault, and gives its number. Running watches are hit at once.
     pub fn add(&self, fault: Fault) -> Result<u64, FaultError> {
-        self.switchboard.change(|rules| rules.add(fault))
+        self.registry.change(|rules| rules.add(fault))
     }
 
     /// Adds faults in place of all there are.
     pub fn replace(&self, faults: Vec<Fault>) -> Result<Vec<u64>, FaultError> {
-        self.switchboard.change(|rules| rules.replace(faults))
+        self.registry.change(|rules| rules.replace(faults))
     }
 
     /// Removes a fault; false if there was none of this number.
     pub fn remove(&self, id: u64) -> bool {
-        self.switchboard.change(|rules| rules.remove(id))
+        self.registry.change(|rules| rules.remove(id))
     }
 
     pub fn clear(&self) {
-        self.switchboard.change(Rules::clear);
+        self.registry.change(FaultRules::clear);
     }
 
     pub fn list(&self) -> Vec<ActiveFault> {
-        self.switchboard.rules().list()
+        self.registry.rules().list()
     }
 }
 
 /// The rules, as the way of a request sees them.
 #[derive(Debug, Default)]
-pub struct Switchboard {
-    rules: Mutex<Rules>,
+pub struct FaultRegistry {
+    rules: Mutex<FaultRules>,
     /// Whether there are any, so that requests usually need not look.
     any: AtomicBool,
     /// Tells running watches that the rules are others.
     changed: watch::Sender<()>,
 }
 
-impl Switchboard {
+impl FaultRegistry {
     /// What goes wrong with a request.
-    pub fn request(&self, facts: &Facts) -> RequestFault {
+    pub fn request(&self, info: &RequestInfo) -> RequestFault {
         match self.any.load(Ordering::Acquire) {
-            true => self.rules().hit_request(facts),
+            true => self.rules().hit_request(info),
             false => RequestFault::default(),
         }
     }
 
     /// Follows the rules for a watch that is about to start.
-    pub fn follow(&self, facts: Facts) -> WatchFaults {
-        WatchFaults { changed: self.changed.subscribe(), since: self.rules().next_id(), hit_by: Vec::new(), facts }
+    pub fn follow(&self, info: RequestInfo) -> WatchFaults {
+        WatchFaults { changed: self.changed.subscribe(), since: self.rules().next_id(), hit_by: Vec::new(), info }
     }
 
-    fn rules(&self) -> MutexGuard<'_, Rules> {
+    fn rules(&self) -> MutexGuard<'_, FaultRules> {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Rules) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut FaultRules) -> T) -> T {
         let mut rules = self.rules();
         let result = change(&mut rules);
         self.any.store(!rules.is_empty(), Ordering::Release);
@@ -250,7 +250,7 @@ impl Switchboard {
 /// What a watch remembers about the faults.
 #[derive(Debug)]
 pub struct WatchFaults {
-    facts: Facts,
+    info: RequestInfo,
     changed: watch::Receiver<()>,
     /// Connections are closed by rules that are not older than the watch: others did so before it began.
     since: u64,
@@ -260,10 +260,10 @@ pub struct WatchFaults {
 
 impl WatchFaults {
     /// What goes wrong with the watch now.
-    pub fn current(&mut self, switchboard: &Switchboard) -> WatchFault {
+    pub fn current(&mut self, registry: &FaultRegistry) -> WatchFault {
         self.changed.borrow_and_update();
-        match switchboard.any.load(Ordering::Acquire) {
-            true => switchboard.rules().hit_watch(&self.facts, self.since, &mut self.hit_by),
+        match registry.any.load(Ordering::Acquire) {
+            true => registry.rules().hit_watch(&self.info, self.since, &mut self.hit_by),
             false => WatchFault::default(),
         }
     }

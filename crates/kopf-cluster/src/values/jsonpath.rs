@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+enum JsonPathStep {
     Field(String),
     Index(i64),
     All,
@@ -18,7 +18,7 @@ enum Step {
 /// A parsed path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPath {
-    steps: Vec<Step>,
+    steps: Vec<JsonPathStep>,
 }
 
 impl JsonPath {
@@ -38,8 +38,8 @@ impl JsonPath {
             match name.as_str() {
                 "" if rest.is_empty() => {}
                 "" => return None,
-                "*" => steps.push(Step::All),
-                _ => steps.push(Step::Field(name)),
+                "*" => steps.push(JsonPathStep::All),
+                _ => steps.push(JsonPathStep::Field(name)),
             }
             rest = &rest[length..];
         }
@@ -62,11 +62,11 @@ impl JsonPath {
 
     /// The names of the fields, if there is nothing else in the path.
     pub fn fields(&self) -> Option<Vec<&str>> {
-        self.steps.iter().map(Step::field).collect()
+        self.steps.iter().map(JsonPathStep::field).collect()
     }
 }
 
-impl Step {
+impl JsonPathStep {
     fn field(&self) -> Option<&str> {
         match self {
             Self::Field(name) => Some(name),
@@ -76,14 +76,14 @@ impl Step {
 
     fn follow<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
         match (self, value) {
-            (Step::Field(name), Value::Object(fields)) => fields.get(name).into_iter().collect(),
-            (Step::Index(index), Value::Array(items)) => {
+            (JsonPathStep::Field(name), Value::Object(fields)) => fields.get(name).into_iter().collect(),
+            (JsonPathStep::Index(index), Value::Array(items)) => {
                 let position = if *index < 0 { items.len() as i64 + index } else { *index };
                 usize::try_from(position).ok().and_then(|position| items.get(position)).into_iter().collect()
             }
-            (Step::All, Value::Array(items)) => items.iter().collect(),
-            (Step::All, Value::Object(fields)) => fields.values().collect(),
-            (Step::Filter(path, expected), Value::Array(items)) => {
+            (JsonPathStep::All, Value::Array(items)) => items.iter().collect(),
+            (JsonPathStep::All, Value::Object(fields)) => fields.values().collect(),
+            (JsonPathStep::Filter(path, expected), Value::Array(items)) => {
                 let field = |item: &'a Value| path.iter().try_fold(item, |value, name| value.get(name));
                 items.iter().filter(|item| field(item) == Some(expected)).collect()
             }
@@ -120,13 +120,13 @@ fn bracket_end(text: &str) -> Option<usize> {
     None
 }
 
-fn bracket_step(inside: &str) -> Option<Step> {
+fn bracket_step(inside: &str) -> Option<JsonPathStep> {
     let inside = inside.trim();
     if inside == "*" {
-        return Some(Step::All);
+        return Some(JsonPathStep::All);
     }
     if let Some(name) = unquote(inside) {
-        return Some(Step::Field(name.replace("\\.", ".")));
+        return Some(JsonPathStep::Field(name.replace("\\.", ".")));
     }
     if let Some(condition) = inside.strip_prefix("?(").and_then(|rest| rest.strip_suffix(')')) {
         let (path, value) = condition.split_once("==")?;
@@ -136,9 +136,9 @@ fn bracket_step(inside: &str) -> Option<Step> {
             Some(text) => Value::String(text.to_owned()),
             None => serde_json::from_str(value).ok()?,
         };
-        return Some(Step::Filter(path, expected));
+        return Some(JsonPathStep::Filter(path, expected));
     }
-    inside.parse().ok().map(Step::Index)
+    inside.parse().ok().map(JsonPathStep::Index)
 }
 
 fn unquote(text: &str) -> Option<&str> {

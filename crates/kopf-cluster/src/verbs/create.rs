@@ -12,23 +12,23 @@ use crate::catalog::ResourceType;
 use crate::publish::render::{Renderer, put_type};
 use crate::request::query::WriteOptions;
 use crate::request::routes::ObjectRoute;
-use crate::request::status::Refusal;
-use crate::request::{Answer, Request};
+use crate::request::status::StatusError;
+use crate::request::{Request, Response};
 use crate::state::State;
-use crate::store::{Place, StoreError, Write};
+use crate::store::{ObjectKey, StoreError, Write};
 use crate::webhooks::Admission;
 
 /// How often another generated name is tried if the first one is taken.
 const NAME_TRIES: usize = 8;
 
-pub fn create(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
-    let form = request.form()?;
+pub fn create(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
+    let representation = request.representation()?;
     let options = WriteOptions::parse(&request.query, "CreateOptions")?;
     let resource = &route.resource;
     if resource.custom().is_some_and(|custom| custom.terminating) {
         let name = admit::decode(request, resource)?["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let why = "create not allowed while custom resource definition is terminating";
-        return Err(Refusal::forbidden(resource, &name, why));
+        return Err(StatusError::forbidden(resource, &name, why));
     }
     let (mut value, repeats) = admit::decode_noting_repeats(request, resource)?;
     admit::check_type(resource, &mut value, &request.body)?;
@@ -43,8 +43,8 @@ pub fn create(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
         Some(&Writer::of(request, &options, None)),
         Some(&Admission::of(state, &webhooks, request, route, options.dry_run)),
     )
-    .map_err(|refusal| refusal.with_warnings(&warnings))?;
-    let renderer = Renderer { resource, form, now: state.now() };
+    .map_err(|status_error| status_error.with_warnings(&warnings))?;
+    let renderer = Renderer { resource, representation, now: state.now() };
     Ok(created.answer(201, &renderer, warnings))
 }
 
@@ -56,7 +56,7 @@ pub fn create_object(
     mut value: Value,
     dry_run: bool,
     writer: Option<&Writer>,
-) -> Result<Value, Refusal> {
+) -> Result<Value, StatusError> {
     put_type(&mut value, resource);
     let created = create_admitted(state, resource, namespace, value, dry_run, writer, None)?;
     Ok(created.into_value(resource))
@@ -71,10 +71,10 @@ pub fn create_admitted(
     dry_run: bool,
     writer: Option<&Writer>,
     admission: Option<&Admission<'_>>,
-) -> Result<Written, Refusal> {
+) -> Result<Written, StatusError> {
     let sent_namespace = value["metadata"]["namespace"].as_str().unwrap_or_default();
     if namespace.is_some_and(|namespace| !sent_namespace.is_empty() && sent_namespace != namespace) {
-        return Err(Refusal::bad_request(
+        return Err(StatusError::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }
@@ -94,10 +94,10 @@ pub fn create_admitted(
             None => make()?,
         };
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let place = Place::new(namespace.unwrap_or_default(), &name);
+        let object_key = ObjectKey::new(namespace.unwrap_or_default(), &name);
         if dry_run {
-            return match state.get(resource, &place) {
-                Some(known) => Err(Refusal::already_exists(resource, &name, known.deleting)),
+            return match state.get(resource, &object_key) {
+                Some(known) => Err(StatusError::already_exists(resource, &name, known.deleting)),
                 None => Ok(Written::Shown(object)),
             };
         }
@@ -109,17 +109,17 @@ pub fn create_admitted(
         });
         convert::to_storage(resource, &mut object);
         convert::to_first_storage(resource, &mut object);
-        match state.apply(resource, Write::Create { place: place.clone(), value: object }) {
+        match state.apply(resource, Write::Create { object_key: object_key.clone(), value: object }) {
             Ok(event) => {
                 state.after_write().created(state, resource, &event.object);
                 return Ok(Written::new(&event.object, shown));
             }
             Err(StoreError::Exists) if sent_name.is_empty() && tries < NAME_TRIES => {}
             Err(StoreError::Exists) => {
-                let deleting = state.get(resource, &place).is_some_and(|known| known.deleting);
-                return Err(Refusal::already_exists(resource, &name, deleting));
+                let deleting = state.get(resource, &object_key).is_some_and(|known| known.deleting);
+                return Err(StatusError::already_exists(resource, &name, deleting));
             }
-            Err(error) => return Err(Refusal::internal(error.to_string())),
+            Err(error) => return Err(StatusError::internal(error.to_string())),
         }
     }
 }

@@ -13,15 +13,16 @@ use super::fields;
 use crate::admit;
 use crate::builtin::{convert, kinds};
 use crate::catalog::{CRDS, ResourceType};
-use crate::codec::{json, protobuf, yaml};
+use crate::codec::{protobuf, yaml};
 use crate::go::FieldError;
+use crate::go::text::type_name;
 use crate::publish::render::{ListMeta, Renderer, decode};
 use crate::request::query::{ListOptions, check_dry_run};
 use crate::request::routes::ObjectRoute;
-use crate::request::status::{Refusal, deleted};
-use crate::request::{Answer, Replay, Request};
+use crate::request::status::{StatusError, deleted};
+use crate::request::{Replay, Request, Response};
 use crate::state::State;
-use crate::store::{Place, StoreError, Stored, Write};
+use crate::store::{ObjectKey, StoreError, Stored, Write};
 use crate::support::clock::timestamp;
 use crate::webhooks::Admission;
 
@@ -62,34 +63,34 @@ pub enum Removal {
 pub const FOREGROUND: &str = "foregroundDeletion";
 pub const ORPHAN: &str = "orphan";
 
-pub fn delete(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
-    let form = request.form()?;
+pub fn delete(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
+    let representation = request.representation()?;
     let resource = &route.resource;
     let name = route.name.as_deref().unwrap_or_default();
     let options = DeleteOptions::read(request)?;
-    let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
+    let object_key = ObjectKey::new(route.namespace.as_deref().unwrap_or_default(), name);
     let webhooks = state.webhooks();
     let told = options.told();
     let admission = Admission::of(state, &webhooks, request, route, options.dry_run);
     let admission = admission.with_delete_options(&told);
     let warnings = warnings_of_deletion(resource, options.propagation);
-    let deleted_now = delete_admitted(state, resource, &place, &options, Some(&admission))
-        .map_err(|refusal| refusal.with_warnings(&warnings))?;
+    let deleted_now = delete_admitted(state, resource, &object_key, &options, Some(&admission))
+        .map_err(|status_error| status_error.with_warnings(&warnings))?;
     let answer = match deleted_now {
         Deleted::Gone(object) if !kinds::shows_deleted(resource) => {
             let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
-            Answer::json(200, &deleted(resource, name, uid))
+            Response::json(200, &deleted(resource, name, uid))
         }
         Deleted::Gone(object) | Deleted::Marked(object) => {
-            let renderer = Renderer { resource, form, now: state.now() };
-            Answer::bytes(200, renderer.value(object).into())
+            let renderer = Renderer { resource, representation, now: state.now() };
+            Response::bytes(200, renderer.value(object).into())
         }
     };
     Ok(answer.with_warnings(warnings))
 }
 
-pub fn delete_collection(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
-    let form = request.form()?;
+pub fn delete_collection(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
+    let representation = request.representation()?;
     let resource = &route.resource;
     let delete_options = DeleteOptions::read(request)?;
     let list_options = ListOptions::parse(&request.query, false)?;
@@ -106,17 +107,17 @@ pub fn delete_collection(state: &Arc<State>, request: &Request, route: &ObjectRo
     let refused = admit_deletions(resource, &shown, &admission.with_delete_options(&told))?;
     let admitted = refused.as_ref().map_or(objects.len(), |(position, _)| *position);
     for stored in &objects[..admitted] {
-        match delete_object(state, resource, &stored.place, &delete_options) {
+        match delete_object(state, resource, &stored.object_key, &delete_options) {
             Ok(_) => {}
-            Err(refusal) if refusal.reason == "NotFound" => {}
-            Err(refusal) => return Err(refusal),
+            Err(status_error) if status_error.reason == "NotFound" => {}
+            Err(status_error) => return Err(status_error),
         }
     }
-    if let Some((_, refusal)) = refused {
-        return Err(refusal);
+    if let Some((_, status_error)) = refused {
+        return Err(status_error);
     }
-    let renderer = Renderer { resource, form, now: state.now() };
-    let answer = Answer::bytes(200, renderer.list(&shown, &ListMeta { version, ..ListMeta::default() }));
+    let renderer = Renderer { resource, representation, now: state.now() };
+    let answer = Response::bytes(200, renderer.list(&shown, &ListMeta { version, ..ListMeta::default() }));
     Ok(answer.with_warnings(warnings_of_deletion(resource, delete_options.propagation)))
 }
 
@@ -126,13 +127,13 @@ fn admit_deletions(
     resource: &ResourceType,
     objects: &[Arc<Stored>],
     admission: &Admission<'_>,
-) -> Result<Option<(usize, Refusal)>, Refusal> {
+) -> Result<Option<(usize, StatusError)>, StatusError> {
     if !admission.is_needed() {
         return Ok(None);
     }
     let decided: Vec<_> = objects
         .iter()
-        .map(|stored| admission.delete(&basis_of(&stored.place, stored.version), &decode(resource, stored)))
+        .map(|stored| admission.delete(&basis_of(&stored.object_key, stored.version), &decode(resource, stored)))
         .collect();
     if decided.contains(&Err(Replay::wait())) {
         return Err(Replay::wait());
@@ -140,8 +141,8 @@ fn admit_deletions(
     Ok(decided.into_iter().enumerate().find_map(|(position, decided)| Some((position, decided.err()?))))
 }
 
-fn basis_of(place: &Place, version: u64) -> String {
-    format!("delete/{}/{}/{version}", place.namespace, place.name)
+fn basis_of(object_key: &ObjectKey, version: u64) -> String {
+    format!("delete/{}/{}/{version}", object_key.namespace, object_key.name)
 }
 
 /// What a deletion has come to.
@@ -156,24 +157,25 @@ pub enum Deleted {
 pub fn delete_object(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
-    place: &Place,
+    object_key: &ObjectKey,
     options: &DeleteOptions,
-) -> Result<Deleted, Refusal> {
-    delete_admitted(state, resource, place, options, None)
+) -> Result<Deleted, StatusError> {
+    delete_admitted(state, resource, object_key, options, None)
 }
 
 /// Deletes an object, or marks it as deleted if something holds it.
 fn delete_admitted(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
-    place: &Place,
+    object_key: &ObjectKey,
     options: &DeleteOptions,
     admission: Option<&Admission<'_>>,
-) -> Result<Deleted, Refusal> {
+) -> Result<Deleted, StatusError> {
     loop {
-        let stored = state.get(resource, place).ok_or_else(|| Refusal::not_found(resource, &place.name))?;
+        let stored =
+            state.get(resource, object_key).ok_or_else(|| StatusError::not_found(resource, &object_key.name))?;
         let old = decode(resource, &stored);
-        check_preconditions(resource, &place.name, &old, options)?;
+        check_preconditions(resource, &object_key.name, &old, options)?;
         let marked = mark(state, resource, &old, options);
         let held = is_held(resource, &marked);
         // Nobody is asked again about what is being deleted already.
@@ -182,7 +184,7 @@ fn delete_admitted(
             None => Arc::clone(&stored),
         };
         if let Some(admission) = admission.filter(|admission| admission.is_needed() && (!held || marked != old)) {
-            admission.delete(&basis_of(place, stored.version), &decode(resource, &shown))?;
+            admission.delete(&basis_of(object_key, stored.version), &decode(resource, &shown))?;
         }
         if options.dry_run {
             return Ok(if held { Deleted::Marked(marked) } else { Deleted::Gone(marked) });
@@ -191,15 +193,15 @@ fn delete_admitted(
             let mut version = stored.version;
             if marked != old {
                 // What is marked at all is seen so before it is gone.
-                let write = Write::Update { place: place.clone(), value: marked.clone(), expected: version };
+                let write = Write::Update { object_key: object_key.clone(), value: marked.clone(), expected: version };
                 match state.apply(resource, write) {
                     Ok(event) => version = event.object.version,
                     Err(StoreError::Conflict { .. }) => continue,
-                    Err(StoreError::Missing) => return Err(Refusal::not_found(resource, &place.name)),
-                    Err(error) => return Err(Refusal::internal(error.to_string())),
+                    Err(StoreError::Missing) => return Err(StatusError::not_found(resource, &object_key.name)),
+                    Err(error) => return Err(StatusError::internal(error.to_string())),
                 }
             }
-            match remove(state, resource, place, version, &marked)? {
+            match remove(state, resource, object_key, version, &marked)? {
                 Removal::Raced => continue,
                 Removal::Removed(last) => return Ok(Deleted::Gone(last)),
                 Removal::Kept => return Ok(Deleted::Gone(marked)),
@@ -210,7 +212,7 @@ fn delete_admitted(
         }
         let mut value = marked;
         convert::to_storage(resource, &mut value);
-        match state.apply(resource, Write::Update { place: place.clone(), value, expected: stored.version }) {
+        match state.apply(resource, Write::Update { object_key: object_key.clone(), value, expected: stored.version }) {
             Ok(event) => {
                 let object = decode(resource, &event.object);
                 state.after_write().marked(state, resource, &object);
@@ -219,8 +221,8 @@ fn delete_admitted(
                 return Ok(Deleted::Marked(if resource.conversion().is_some() { answer } else { object }));
             }
             Err(StoreError::Conflict { .. }) => {}
-            Err(StoreError::Missing) => return Err(Refusal::not_found(resource, &place.name)),
-            Err(error) => return Err(Refusal::internal(error.to_string())),
+            Err(StoreError::Missing) => return Err(StatusError::not_found(resource, &object_key.name)),
+            Err(error) => return Err(StatusError::internal(error.to_string())),
         }
     }
 }
@@ -229,21 +231,21 @@ fn delete_admitted(
 pub fn remove_if_released(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
-    place: &Place,
+    object_key: &ObjectKey,
     version: u64,
     next: &Value,
-) -> Result<Removal, Refusal> {
+) -> Result<Removal, StatusError> {
     match next["metadata"].get("deletionTimestamp").is_some() && !is_held(resource, next) {
-        true => remove(state, resource, place, version, next),
+        true => remove(state, resource, object_key, version, next),
         false => Ok(Removal::Kept),
     }
 }
 
 /// Looks at a marked object again: whether something that held it has let it go.
-pub fn finish_if_released(state: &Arc<State>, resource: &Arc<ResourceType>, place: &Place) {
-    while let Some(stored) = state.get(resource, place) {
+pub fn finish_if_released(state: &Arc<State>, resource: &Arc<ResourceType>, object_key: &ObjectKey) {
+    while let Some(stored) = state.get(resource, object_key) {
         let object = decode(resource, &stored);
-        match remove_if_released(state, resource, place, stored.version, &object) {
+        match remove_if_released(state, resource, object_key, stored.version, &object) {
             Ok(Removal::Raced) => {}
             Ok(Removal::Kept | Removal::Removed(_)) | Err(_) => return,
         }
@@ -254,13 +256,13 @@ pub fn finish_if_released(state: &Arc<State>, resource: &Arc<ResourceType>, plac
 fn remove(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
-    place: &Place,
+    object_key: &ObjectKey,
     version: u64,
     last: &Value,
-) -> Result<Removal, Refusal> {
+) -> Result<Removal, StatusError> {
     let mut value = last.clone();
     convert::to_storage(resource, &mut value);
-    match state.apply(resource, Write::Delete { place: place.clone(), value, expected: version }) {
+    match state.apply(resource, Write::Delete { object_key: object_key.clone(), value, expected: version }) {
         Ok(event) => {
             state.after_write().removed(state, resource, last);
             let mut last = last.clone();
@@ -268,8 +270,8 @@ fn remove(
             Ok(Removal::Removed(last))
         }
         Err(StoreError::Conflict { .. }) => Ok(Removal::Raced),
-        Err(StoreError::Missing) => Err(Refusal::not_found(resource, &place.name)),
-        Err(error) => Err(Refusal::internal(error.to_string())),
+        Err(StoreError::Missing) => Err(StatusError::not_found(resource, &object_key.name)),
+        Err(error) => Err(StatusError::internal(error.to_string())),
     }
 }
 
@@ -340,7 +342,7 @@ fn check_preconditions(
     name: &str,
     object: &Value,
     options: &DeleteOptions,
-) -> Result<(), Refusal> {
+) -> Result<(), StatusError> {
     let current = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     if resource.is("", "namespaces") {
         for (title, field, wanted) in
@@ -350,7 +352,7 @@ fn check_preconditions(
                 let found = current(field);
                 let why =
                     format!("Precondition failed: {title} in precondition: {wanted}, {title} in object meta: {found}");
-                return Err(Refusal::conflict(resource, name, &why));
+                return Err(StatusError::conflict(resource, name, &why));
             }
         }
     }
@@ -360,7 +362,7 @@ fn check_preconditions(
              deleted and then recreated",
             current("uid")
         );
-        return Err(Refusal::precondition(resource, name, &why));
+        return Err(StatusError::precondition(resource, name, &why));
     }
     if let Some(version) = options.version.as_deref().filter(|version| *version != current("resourceVersion")) {
         let why = format!(
@@ -368,7 +370,7 @@ fn check_preconditions(
              The object might have been modified",
             current("resourceVersion")
         );
-        return Err(Refusal::precondition(resource, name, &why));
+        return Err(StatusError::precondition(resource, name, &why));
     }
     Ok(())
 }
@@ -393,21 +395,21 @@ impl DeleteOptions {
     }
 
     /// From the body, or from the parameters if there is no body.
-    pub fn read(request: &Request) -> Result<Self, Refusal> {
+    pub fn read(request: &Request) -> Result<Self, StatusError> {
         let query = &request.query;
         let body: Value = match request.body.is_empty() {
             true => json!({}),
             false => match request.media_type() {
-                "application/yaml" => yaml::parse(&request.body).map_err(Refusal::bad_request)?,
+                "application/yaml" => yaml::parse(&request.body).map_err(StatusError::bad_request)?,
                 "application/vnd.kubernetes.protobuf" => {
-                    protobuf::decode(&request.body).map_err(|error| Refusal::bad_request(error.to_string()))?
+                    protobuf::decode(&request.body).map_err(|error| StatusError::bad_request(error.to_string()))?
                 }
                 _ => admit::decode_options(&request.body, "DeleteOptions")?,
             },
         };
         if let Some(other) = body.get("gracePeriodSeconds").filter(|seconds| !seconds.is_i64() && !seconds.is_null()) {
-            let found = json::type_name(other);
-            return Err(Refusal::bad_request(format!(
+            let found = type_name(other);
+            return Err(StatusError::bad_request(format!(
                 "json: cannot unmarshal {found} into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
             )));
         }
@@ -438,10 +440,10 @@ impl DeleteOptions {
     }
 }
 
-fn unknown_policy(policy: &str) -> Refusal {
+fn unknown_policy(policy: &str) -> StatusError {
     let supported: Vec<String> = ["Foreground", "Background", "Orphan", "nil"].map(str::to_owned).to_vec();
     let error = FieldError::not_supported("propagationPolicy", json!(policy), &supported);
-    Refusal::invalid_options("DeleteOptions", &[error])
+    StatusError::invalid_options("DeleteOptions", &[error])
 }
 
 /// What happens to dependents if nothing is said.

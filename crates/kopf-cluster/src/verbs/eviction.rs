@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::update::write_if_unchanged;
 use crate::publish::render::decode;
-use crate::request::status::Refusal;
+use crate::request::status::StatusError;
 use crate::state::State;
 use crate::store::Stored;
 use crate::values::selector::LabelSelector;
 
 /// Takes the eviction of a pod from the budgets that select it, if they allow it.
-pub fn take_from_budgets(state: &Arc<State>, stored: &Stored) -> Result<(), Refusal> {
+pub fn take_from_budgets(state: &Arc<State>, stored: &Stored) -> Result<(), StatusError> {
     let Some(resource) = state.built_in("policy", "v1", "poddisruptionbudgets") else { return Ok(()) };
     let pod = stored.decode();
     // Pods that do not run yet, or not any more, are no loss.
@@ -20,14 +20,14 @@ pub fn take_from_budgets(state: &Arc<State>, stored: &Stored) -> Result<(), Refu
     if !is_running || pod["metadata"].get("deletionTimestamp").is_some() {
         return Ok(());
     }
-    let budgets = state.store().list(&resource.storage, Some(&stored.place.namespace), None);
+    let budgets = state.store().list(&resource.storage, Some(&stored.object_key.namespace), None);
     for budget in budgets {
         let selector = &decode(&resource, &budget)["spec"]["selector"];
         // A budget without a selector selects nothing.
         if !selector.is_object() || !LabelSelector::of_value(selector).matches(|key| stored.label(key)) {
             continue;
         }
-        write_if_unchanged(state, &resource, &budget.place, false, |old| {
+        write_if_unchanged(state, &resource, &budget.object_key, false, |old| {
             let allowed = old["status"]["disruptionsAllowed"].as_i64().unwrap_or_default();
             if allowed <= 0 {
                 return Err(exhausted(old));
@@ -41,10 +41,10 @@ pub fn take_from_budgets(state: &Arc<State>, stored: &Stored) -> Result<(), Refu
 }
 
 /// Why a pod of an exhausted budget cannot be evicted.
-fn exhausted(budget: &Value) -> Refusal {
-    let mut refusal = Refusal::bare("Cannot evict pod as it would violate the pod's disruption budget.");
-    refusal.code = 429;
-    refusal.reason = "TooManyRequests";
+fn exhausted(budget: &Value) -> StatusError {
+    let mut status_error = StatusError::bare("Cannot evict pod as it would violate the pod's disruption budget.");
+    status_error.code = 429;
+    status_error.reason = "TooManyRequests";
     let number = |field: &str| budget["status"][field].as_i64().unwrap_or_default();
     let message = format!(
         "The disruption budget {} needs {} healthy pods and has {} currently",
@@ -52,6 +52,6 @@ fn exhausted(budget: &Value) -> Refusal {
         number("desiredHealthy"),
         number("currentHealthy")
     );
-    *refusal.details = json!({"causes": [{"reason": "DisruptionBudget", "message": message}]});
-    refusal
+    *status_error.details = json!({"causes": [{"reason": "DisruptionBudget", "message": message}]});
+    status_error
 }

@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::catalog::ResourceType;
 use crate::request::query::Selectors;
-use crate::request::status::Refusal;
+use crate::request::status::StatusError;
 use crate::store::Stored;
 
 /// Refuses selectors by fields that the resource does not offer.
-pub fn check(resource: &ResourceType, selectors: &Selectors) -> Result<(), Refusal> {
+pub fn check(resource: &ResourceType, selectors: &Selectors) -> Result<(), StatusError> {
     for term in &selectors.fields.terms {
         let field = term.field.as_str();
         let common = field == "metadata.name" || (field == "metadata.namespace" && resource.namespaced);
@@ -19,7 +19,7 @@ pub fn check(resource: &ResourceType, selectors: &Selectors) -> Result<(), Refus
             continue;
         }
         let standard = resource.custom().is_none() && selectable(resource).is_empty();
-        return Err(Refusal::bad_request(match standard {
+        return Err(StatusError::bad_request(match standard {
             true => {
                 format!("\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
             }
@@ -37,8 +37,8 @@ pub fn selects(selectors: &Selectors, stored: &Stored) -> bool {
     }
     let mut decoded = None;
     selectors.fields.matches(|field| match field {
-        "metadata.name" => stored.place.name.to_string(),
-        "metadata.namespace" => stored.place.namespace.to_string(),
+        "metadata.name" => stored.object_key.name.to_string(),
+        "metadata.namespace" => stored.object_key.namespace.to_string(),
         field => field_text(decoded.get_or_insert_with(|| stored.decode()), field),
     })
 }

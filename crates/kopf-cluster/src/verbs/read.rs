@@ -13,45 +13,46 @@ use crate::codec::json;
 use crate::publish::render::{ListMeta, Renderer, error_event};
 use crate::request::query::{ListOptions, VersionMatch, version_of};
 use crate::request::routes::ObjectRoute;
-use crate::request::status::Refusal;
-use crate::request::{Answer, Request, form};
+use crate::request::status::StatusError;
+use crate::request::{Request, Response, representation};
 use crate::state::State;
-use crate::store::{Place, StoreError, Stored};
-use crate::testing::Facts;
+use crate::store::{ObjectKey, StoreError, Stored};
+use crate::testing::RequestInfo;
 use crate::values::selector::FieldTerm;
 use crate::webhooks::Converter;
 
 /// One object.
-pub fn get(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
-    let form = request.form()?;
+pub fn get(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
+    let representation = request.representation()?;
     let name = route.name.as_deref().unwrap_or_default();
     check_not_in_future(state, version_of(&request.query)?)?;
-    let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
-    let stored = state.get(&route.resource, &place).ok_or_else(|| Refusal::not_found(&route.resource, name))?;
-    let renderer = Renderer { resource: &route.resource, form, now: state.now() };
+    let object_key = ObjectKey::new(route.namespace.as_deref().unwrap_or_default(), name);
+    let stored =
+        state.get(&route.resource, &object_key).ok_or_else(|| StatusError::not_found(&route.resource, name))?;
+    let renderer = Renderer { resource: &route.resource, representation, now: state.now() };
     let shown = converted(state, request, route, &[stored])?;
-    let shown = shown.first().ok_or_else(|| Refusal::not_found(&route.resource, name))?;
-    Ok(Answer::bytes(200, renderer.object(shown).into()))
+    let shown = shown.first().ok_or_else(|| StatusError::not_found(&route.resource, name))?;
+    Ok(Response::bytes(200, renderer.object(shown).into()))
 }
 
 /// Objects of a namespace, or of all.
-pub fn list(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
-    let form = request.form()?;
+pub fn list(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
+    let representation = request.representation()?;
     let options = ListOptions::parse(&request.query, false)?;
     fields::check(&route.resource, &options.selectors)?;
     let page = page(state, route, &options)?;
-    let renderer = Renderer { resource: &route.resource, form, now: state.now() };
+    let renderer = Renderer { resource: &route.resource, representation, now: state.now() };
     let objects = converted(state, request, route, &page.objects)?;
-    Ok(Answer::bytes(200, renderer.list(&objects, &page.meta)))
+    Ok(Response::bytes(200, renderer.list(&objects, &page.meta)))
 }
 
 /// What happens to the objects of a namespace, or of all.
-pub fn watch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
-    let form = request.form()?;
+pub fn watch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
+    let representation = request.representation()?;
     let mut options = ListOptions::parse(&request.query, true)?;
-    if form::asks_for_list(request.accept()) {
+    if representation::asks_for_list(request.accept()) {
         // No event is a list, so there is nothing to send.
-        return Ok(Answer::stream(futures::stream::empty()));
+        return Ok(Response::stream(futures::stream::empty()));
     }
     if let Some(name) = &route.name {
         let term = FieldTerm { field: "metadata.name".into(), value: name.clone(), equal: true };
@@ -65,20 +66,20 @@ pub fn watch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Resu
         (_, Some(version)) => Start::After(version),
     };
     let watching = WatchRequest {
-        facts: Facts::of_objects(request, route),
+        info: RequestInfo::of_objects(request, route),
         resource: Arc::clone(&route.resource),
         namespace: route.namespace.clone(),
         selectors: options.selectors,
-        form,
+        representation,
         start,
         bookmarks: options.bookmarks,
         timeout: options.timeout_seconds.map(Duration::from_secs).or(Some(state.options.watch_timeout)),
     };
     match watch::check(state, &watching) {
-        Ok(()) => Ok(Answer::stream(watch::stream(Arc::clone(state), watching))),
-        Err(refusal) => {
-            let line = error_event(&refusal.to_value()).into();
-            Ok(Answer::stream(futures::stream::once(async move { Ok(line) })))
+        Ok(()) => Ok(Response::stream(watch::stream(Arc::clone(state), watching))),
+        Err(status_error) => {
+            let line = error_event(&status_error.to_value()).into();
+            Ok(Response::stream(futures::stream::once(async move { Ok(line) })))
         }
     }
 }
@@ -89,7 +90,7 @@ fn converted(
     request: &Request,
     route: &ObjectRoute,
     objects: &[Arc<Stored>],
-) -> Result<Vec<Arc<Stored>>, Refusal> {
+) -> Result<Vec<Arc<Stored>>, StatusError> {
     Converter { state, replay: &request.replay }.stored(&route.resource, objects)
 }
 
@@ -112,13 +113,13 @@ struct ContinueToken {
     start: String,
 }
 
-fn page(state: &State, route: &ObjectRoute, options: &ListOptions) -> Result<Page, Refusal> {
+fn page(state: &State, route: &ObjectRoute, options: &ListOptions) -> Result<Page, StatusError> {
     let resource = &route.resource.storage;
     let namespace = route.namespace.as_deref();
     check_not_in_future(state, options.version)?;
     let token = options.continue_token.as_deref().map(|token| decode_token(token, namespace)).transpose()?;
     if token.is_some() && options.version.is_some_and(|version| version != 0) {
-        return Err(Refusal::bad_request("specifying resource version is not allowed when using continue"));
+        return Err(StatusError::bad_request("specifying resource version is not allowed when using continue"));
     }
     let (objects, version) = {
         let store = state.store();
@@ -148,7 +149,7 @@ fn page(state: &State, route: &ObjectRoute, options: &ListOptions) -> Result<Pag
         let remaining = (objects.len() - limit) as u64;
         objects.truncate(limit);
         if let Some(last) = objects.last() {
-            meta.continue_token = encode_token(version as i64, &last.place, namespace);
+            meta.continue_token = encode_token(version as i64, &last.object_key, namespace);
         }
         // With selectors, a real store does not know how many would follow.
         meta.remaining = options.selectors.is_empty().then_some(remaining);
@@ -156,15 +157,15 @@ fn page(state: &State, route: &ObjectRoute, options: &ListOptions) -> Result<Pag
     Ok(Page { objects, meta })
 }
 
-fn check_not_in_future(state: &State, version: Option<u64>) -> Result<(), Refusal> {
+fn check_not_in_future(state: &State, version: Option<u64>) -> Result<(), StatusError> {
     let current = state.store().version();
     match version {
-        Some(asked) if asked > current => Err(Refusal::too_large_version(asked, current)),
+        Some(asked) if asked > current => Err(StatusError::too_large_version(asked, current)),
         _ => Ok(()),
     }
 }
 
-fn encode_token(version: i64, last: &Place, namespace: Option<&str>) -> String {
+fn encode_token(version: i64, last: &ObjectKey, namespace: Option<&str>) -> String {
     let start = match namespace {
         None if !last.namespace.is_empty() => format!("{}/{}\0", last.namespace, last.name),
         _ => format!("/{}\0", last.name),
@@ -174,9 +175,10 @@ fn encode_token(version: i64, last: &Place, namespace: Option<&str>) -> String {
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
 }
 
-/// The version of a token, and the place after which to go on.
-fn decode_token(token: &str, namespace: Option<&str>) -> Result<(i64, Place), Refusal> {
-    let refuse = |why: &str| Refusal::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+/// The version of a token, and the object_key after which to go on.
+fn decode_token(token: &str, namespace: Option<&str>) -> Result<(i64, ObjectKey), StatusError> {
+    let refuse =
+        |why: &str| StatusError::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
     let bytes = URL_SAFE_NO_PAD.decode(token.trim_end_matches('=')).map_err(|error| refuse(&error.to_string()))?;
     let value = json::parse(&bytes).map_err(|problem| refuse(&problem))?;
     let token: ContinueToken = serde_json::from_value(value).map_err(|error| refuse(&error.to_string()))?;
@@ -190,30 +192,30 @@ fn decode_token(token: &str, namespace: Option<&str>) -> Result<(i64, Place), Re
         return Err(refuse("encoded start key empty (version meta.k8s.io/v1)"));
     }
     let start = token.start.trim_end_matches('\0');
-    let place = match (namespace, start.trim_start_matches('/').split_once('/')) {
-        (Some(namespace), None) => Place::new(namespace, start.trim_start_matches('/')),
-        (None, Some((namespace, name))) => Place::new(namespace, name),
-        (None, None) => Place::new("", start.trim_start_matches('/')),
+    let object_key = match (namespace, start.trim_start_matches('/').split_once('/')) {
+        (Some(namespace), None) => ObjectKey::new(namespace, start.trim_start_matches('/')),
+        (None, Some((namespace, name))) => ObjectKey::new(namespace, name),
+        (None, None) => ObjectKey::new("", start.trim_start_matches('/')),
         (Some(_), Some(_)) => return Err(refuse("encoded start key is not below the prefix")),
     };
-    Ok((token.version, place))
+    Ok((token.version, object_key))
 }
 
-fn expired_token(after: &Place, namespace: Option<&str>) -> Refusal {
-    let mut refusal = Refusal::expired(
+fn expired_token(after: &ObjectKey, namespace: Option<&str>) -> StatusError {
+    let mut status_error = StatusError::expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list \
          without the continue parameter, or use the continue token in this response to retrieve the remainder of the \
          results. Continuing with the provided token results in an inconsistent list - objects that were created, \
          modified, or deleted between the time the first chunk was returned and now may show up in the list.",
     );
-    refusal.continue_token = Some(encode_token(-1, after, namespace));
-    refusal
+    status_error.continue_token = Some(encode_token(-1, after, namespace));
+    status_error
 }
 
-fn too_old(error: StoreError) -> Refusal {
+fn too_old(error: StoreError) -> StatusError {
     match error {
-        StoreError::Compacted { .. } => Refusal::expired("The resourceVersion for the provided list is too old."),
-        other => Refusal::internal(other.to_string()),
+        StoreError::Compacted { .. } => StatusError::expired("The resourceVersion for the provided list is too old."),
+        other => StatusError::internal(other.to_string()),
     }
 }
 
@@ -223,11 +225,11 @@ mod tests {
 
     #[test]
     fn tokens_lead_back_to_their_places() {
-        for (namespace, place) in
-            [(None, Place::new("a", "x")), (Some("a"), Place::new("a", "x")), (None, Place::new("", "x"))]
+        for (namespace, object_key) in
+            [(None, ObjectKey::new("a", "x")), (Some("a"), ObjectKey::new("a", "x")), (None, ObjectKey::new("", "x"))]
         {
-            let token = encode_token(7, &place, namespace);
-            assert_eq!(decode_token(&token, namespace), Ok((7, place)), "{token}");
+            let token = encode_token(7, &object_key, namespace);
+            assert_eq!(decode_token(&token, namespace), Ok((7, object_key)), "{token}");
         }
         assert!(decode_token("abc", None).is_err());
         assert!(decode_token("????", None).is_err());

@@ -12,16 +12,16 @@ use crate::codec::json::to_bytes;
 use crate::publish::render::put_type;
 use crate::request::query::WriteOptions;
 use crate::request::routes::ObjectRoute;
-use crate::request::status::Refusal;
-use crate::request::{Answer, Request};
+use crate::request::status::StatusError;
+use crate::request::{Request, Response};
 use crate::state::State;
 use crate::support::clock::timestamp;
 
-pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
+pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
     let resource = &route.resource;
     if resource.is("", "componentstatuses") {
         let list = json!({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": []});
-        return Ok(Answer::json(200, &list));
+        return Ok(Response::json(200, &list));
     }
     let mut value = admit::decode(request, resource)?;
     admit::check_type(resource, &mut value, &request.body)?;
@@ -46,11 +46,11 @@ pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
             true => json!({"authenticated": true, "user": user, "audiences": ["https://kubernetes.default.svc"]}),
             false => json!({"user": {}, "error": "invalid bearer token"}),
         },
-        "bindings" => return Err(Refusal::method_not_allowed()),
+        "bindings" => return Err(StatusError::method_not_allowed()),
         _ => json!({"allowed": true}),
     };
     put_type(&mut value, resource);
-    Ok(Answer::bytes(201, to_bytes(&value).into()))
+    Ok(Response::bytes(201, to_bytes(&value).into()))
 }
 
 fn rules() -> Value {

@@ -8,45 +8,45 @@ use super::patch::Patch;
 use super::update::write_admitted;
 use crate::admit::ownership::{Writer, apply_configuration};
 use crate::admit::{self, Part};
-use crate::catalog::ResourceType;
-use crate::codec::{go_restore, go_types, yaml};
+use crate::catalog::{ResourceType, Verb};
+use crate::codec::{from_unstructured, struct_types, yaml};
 use crate::go::FieldError;
 use crate::publish::render::decode;
 use crate::request::query::WriteOptions;
 use crate::request::routes::ObjectRoute;
-use crate::request::status::Refusal;
-use crate::request::{Answer, Request};
+use crate::request::status::StatusError;
+use crate::request::{Request, Response};
 use crate::state::State;
-use crate::store::Place;
+use crate::store::ObjectKey;
 use crate::values::jsonpath::JsonPath;
 use crate::webhooks::Admission;
 
 const SCALE: &str = "scale";
 const SCALE_VERSION: &str = "autoscaling/v1";
 
-pub fn scale(state: &Arc<State>, request: &Request, route: &ObjectRoute, verb: &str) -> Result<Answer, Refusal> {
+pub fn scale(state: &Arc<State>, request: &Request, route: &ObjectRoute, verb: Verb) -> Result<Response, StatusError> {
     let resource = &route.resource;
     let name = route.name.as_deref().unwrap_or_default();
-    let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
-    if verb == "get" {
-        let stored = state.get(resource, &place).ok_or_else(|| Refusal::not_found(resource, name))?;
+    let object_key = ObjectKey::new(route.namespace.as_deref().unwrap_or_default(), name);
+    if verb == Verb::Get {
+        let stored = state.get(resource, &object_key).ok_or_else(|| StatusError::not_found(resource, name))?;
         let webhooks = state.webhooks();
         let shown = Admission::of(state, &webhooks, request, route, false).shown(&stored)?;
-        return Ok(Answer::json(200, &scale_of(resource, &decode(resource, &shown))?));
+        return Ok(Response::json(200, &scale_of(resource, &decode(resource, &shown))?));
     }
-    let kind = if verb == "update" { "UpdateOptions" } else { "PatchOptions" };
+    let kind = if verb == Verb::Update { "UpdateOptions" } else { "PatchOptions" };
     let options = WriteOptions::parse(&request.query, kind)?;
     // Scaling a custom resource leaves no trace in a real server either.
     let writer = resource.custom().is_none().then(|| Writer::of(request, &options, Some(SCALE)));
-    let applies = verb == "patch" && request.media_type() == "application/apply-patch+yaml";
+    let applies = verb == Verb::Patch && request.media_type() == "application/apply-patch+yaml";
     let webhooks = state.webhooks();
     let admission = Admission::of(state, &webhooks, request, route, options.dry_run);
-    let written = write_admitted(state, resource, &place, options.dry_run, Some(&admission), |old| {
+    let written = write_admitted(state, resource, &object_key, options.dry_run, Some(&admission), |old| {
         let current = scale_of(resource, old).unwrap_or_else(|_| bare(old));
         let mut wanted = wanted(request, resource, name, old, &current, verb)?;
         let version = wanted["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         if !version.is_empty() && old["metadata"]["resourceVersion"] != version {
-            return Err(Refusal::modified(resource, name));
+            return Err(StatusError::modified(resource, name));
         }
         if admission.is_needed() {
             let basis = format!("scale/{}", current["metadata"]["resourceVersion"].as_str().unwrap_or_default());
@@ -75,7 +75,7 @@ pub fn scale(state: &Arc<State>, request: &Request, route: &ObjectRoute, verb: &
             }
         }
     })?;
-    Ok(Answer::json(200, &scale_of(resource, &written.into_value(resource))?))
+    Ok(Response::json(200, &scale_of(resource, &written.into_value(resource))?))
 }
 
 /// The scale that a request wants.
@@ -85,14 +85,14 @@ fn wanted(
     name: &str,
     old: &Value,
     current: &Value,
-    verb: &str,
-) -> Result<Value, Refusal> {
-    if verb == "update" {
+    verb: Verb,
+) -> Result<Value, StatusError> {
+    if verb == Verb::Update {
         let sent = admit::decode(request, resource)?;
         if let Some(problem) = scale_problem(&sent) {
             let text = |field: &str| sent[field].as_str().unwrap_or_default();
             let version = text("apiVersion").rsplit('/').next().unwrap_or_default();
-            return Err(Refusal::bad_request(format!(
+            return Err(StatusError::bad_request(format!(
                 "{} in version \"{version}\" cannot be handled as a Scale: {problem}",
                 text("kind")
             )));
@@ -102,27 +102,27 @@ fn wanted(
     }
     if request.media_type() == "application/apply-patch+yaml" {
         return yaml::parse(&request.body).map_err(|error| {
-            Refusal::bad_request(format!("error decoding YAML: error converting YAML to JSON: {error}"))
+            StatusError::bad_request(format!("error decoding YAML: error converting YAML to JSON: {error}"))
         });
     }
     let patch = Patch::read(request, resource)?;
     let mut patched = patch.apply(resource, current)?;
     let problem = match &patch {
-        Patch::Strategic(_) => type_problem(&patched).or_else(|| go_restore::restore_scale(&mut patched).err()),
+        Patch::Strategic(_) => type_problem(&patched).or_else(|| from_unstructured::restore_scale(&mut patched).err()),
         Patch::Merge(_) | Patch::Json(_) => scale_problem(&patched),
     };
     if let Some(problem) = problem {
         if let Some(entries) = entries_of_scale(old) {
             patched["metadata"]["managedFields"] = entries;
         }
-        return Err(Refusal::invalid_patch(patch.shown(&patched), &problem));
+        return Err(StatusError::invalid_patch(patch.shown(&patched), &problem));
     }
     Ok(patched)
 }
 
 /// Why something cannot be taken for a scale.
 fn scale_problem(scale: &Value) -> Option<String> {
-    type_problem(scale).or_else(|| go_types::misfit_of_scale(scale))
+    type_problem(scale).or_else(|| struct_types::scale_type_error(scale))
 }
 
 fn type_problem(scale: &Value) -> Option<String> {
@@ -130,16 +130,16 @@ fn type_problem(scale: &Value) -> Option<String> {
     admit::type_mismatch(SCALE_VERSION, "Scale", text("apiVersion"), text("kind"))
 }
 
-fn check_replicas(resource: &ResourceType, name: &str, replicas: i64) -> Result<(), Refusal> {
+fn check_replicas(resource: &ResourceType, name: &str, replicas: i64) -> Result<(), StatusError> {
     if replicas >= 0 {
         return Ok(());
     }
     if resource.custom().is_some() {
         let error = FieldError::invalid(spec_path(resource), json!(replicas), "should be a non-negative integer");
-        return Err(Refusal::invalid(resource, name, &[error]));
+        return Err(StatusError::invalid(resource, name, &[error]));
     }
     let error = FieldError::invalid("spec.replicas", json!(replicas), "must be greater than or equal to 0");
-    Err(Refusal::invalid_kind("autoscaling", "Scale", name, &[error]))
+    Err(StatusError::invalid_kind("autoscaling", "Scale", name, &[error]))
 }
 
 /// The bookkeeping of the number of replicas, as a scale shows it.
@@ -170,7 +170,7 @@ fn forget_time_of_scale(object: &mut Value) {
 }
 
 /// The scale that an object shows.
-fn scale_of(resource: &ResourceType, object: &Value) -> Result<Value, Refusal> {
+fn scale_of(resource: &ResourceType, object: &Value) -> Result<Value, StatusError> {
     let mut scale = bare(object);
     let find = |path: &str| JsonPath::parse(path).and_then(|path| path.find(object).cloned());
     let (status_path, selector) = match resource.custom().and_then(|custom| custom.scale.as_ref()) {
@@ -183,7 +183,7 @@ fn scale_of(resource: &ResourceType, object: &Value) -> Result<Value, Refusal> {
     let spec_path = spec_path(resource);
     let replicas = find(&spec_path)
         .and_then(|value| value.as_i64())
-        .ok_or_else(|| Refusal::internal(format!("the spec replicas field {spec_path:?} does not exist")))?;
+        .ok_or_else(|| StatusError::internal(format!("the spec replicas field {spec_path:?} does not exist")))?;
     scale["spec"] = match replicas {
         0 => json!({}),
         replicas => json!({"replicas": replicas}),
@@ -213,14 +213,14 @@ fn spec_path(resource: &ResourceType) -> String {
 
 fn put(object: &mut Value, path: &str, value: Value) {
     let Some(path) = JsonPath::parse(path) else { return };
-    let mut place = object;
+    let mut object_key = object;
     for name in path.fields().unwrap_or_default() {
-        if !place.is_object() {
-            *place = json!({});
+        if !object_key.is_object() {
+            *object_key = json!({});
         }
-        place = &mut place[name];
+        object_key = &mut object_key[name];
     }
-    *place = value;
+    *object_key = value;
 }
 
 /// A selector of labels as text.

@@ -9,20 +9,20 @@ use super::delete::{Removal, remove_if_released};
 use super::written::Written;
 use crate::admit::ownership::Writer;
 use crate::admit::{self, Part};
-use crate::builtin::{convert, traits};
+use crate::builtin::{convert, strategy};
 use crate::catalog::ResourceType;
 use crate::go::FieldError;
 use crate::publish::render::{Renderer, decode};
 use crate::request::query::WriteOptions;
 use crate::request::routes::ObjectRoute;
-use crate::request::status::Refusal;
-use crate::request::{Answer, Request};
+use crate::request::status::StatusError;
+use crate::request::{Request, Response};
 use crate::state::State;
-use crate::store::{Place, StoreError, Write};
+use crate::store::{ObjectKey, StoreError, Write};
 use crate::webhooks::Admission;
 
-pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Answer, Refusal> {
-    let form = request.form()?;
+pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
+    let representation = request.representation()?;
     let options = WriteOptions::parse(&request.query, "UpdateOptions")?;
     let resource = &route.resource;
     let name = route.name.as_deref().unwrap_or_default();
@@ -30,14 +30,14 @@ pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     let (mut value, repeats) = admit::decode_noting_repeats(request, resource)?;
     admit::check_type(resource, &mut value, &request.body)?;
     let warnings = admit::check_fields(resource, &value, repeats, &options)?;
-    admit::check_name(name, &value).map_err(|refusal| refusal.with_warnings(&warnings))?;
-    let place = Place::new(route.namespace.as_deref().unwrap_or_default(), name);
-    let renderer = Renderer { resource, form, now: state.now() };
+    admit::check_name(name, &value).map_err(|status_error| status_error.with_warnings(&warnings))?;
+    let object_key = ObjectKey::new(route.namespace.as_deref().unwrap_or_default(), name);
+    let renderer = Renderer { resource, representation, now: state.now() };
     let writer = Writer::of(request, &options, route.subresource.as_deref());
     let webhooks = state.webhooks();
     let admission = Admission::of(state, &webhooks, request, route, options.dry_run);
     let admission = Some(&admission);
-    if part == Part::Main && traits::creates_on_update(resource) && state.get(resource, &place).is_none() {
+    if part == Part::Main && strategy::creates_on_update(resource) && state.get(resource, &object_key).is_none() {
         value["metadata"]["name"] = json!(name);
         if let Some(metadata) = value["metadata"].as_object_mut() {
             metadata.shift_remove("resourceVersion");
@@ -46,12 +46,12 @@ pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
         let created = create_admitted(state, resource, namespace, value, options.dry_run, Some(&writer), admission)?;
         return Ok(created.answer(201, &renderer, warnings));
     }
-    let written = write_admitted(state, resource, &place, options.dry_run, admission, |old| {
+    let written = write_admitted(state, resource, &object_key, options.dry_run, admission, |old| {
         let next = admit::new_state(state, resource, part, old, value.clone(), Some(&writer), admission)?;
         require_version(resource, name, &value)?;
         Ok(next)
     })
-    .map_err(|refusal| refusal.with_warnings(&warnings))?;
+    .map_err(|status_error| status_error.with_warnings(&warnings))?;
     Ok(written.answer(200, &renderer, warnings))
 }
 
@@ -63,24 +63,25 @@ pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
 pub fn write_if_unchanged(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
-    place: &Place,
+    object_key: &ObjectKey,
     dry_run: bool,
-    decide: impl FnMut(&Value) -> Result<Value, Refusal>,
-) -> Result<Written, Refusal> {
-    write_admitted(state, resource, place, dry_run, None, decide)
+    decide: impl FnMut(&Value) -> Result<Value, StatusError>,
+) -> Result<Written, StatusError> {
+    write_admitted(state, resource, object_key, dry_run, None, decide)
 }
 
 /// The same for a request, in whose version the object is decided on.
 pub fn write_admitted(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
-    place: &Place,
+    object_key: &ObjectKey,
     dry_run: bool,
     admission: Option<&Admission<'_>>,
-    mut decide: impl FnMut(&Value) -> Result<Value, Refusal>,
-) -> Result<Written, Refusal> {
+    mut decide: impl FnMut(&Value) -> Result<Value, StatusError>,
+) -> Result<Written, StatusError> {
     loop {
-        let stored = state.get(resource, place).ok_or_else(|| Refusal::not_found(resource, &place.name))?;
+        let stored =
+            state.get(resource, object_key).ok_or_else(|| StatusError::not_found(resource, &object_key.name))?;
         let old = match admission {
             Some(admission) => decode(resource, &*admission.shown(&stored)?),
             None => decode(resource, &stored),
@@ -96,34 +97,34 @@ pub fn write_admitted(
             Some((stored, shown)) => (stored, Some(shown)),
             None => (next, None),
         };
-        match remove_if_released(state, resource, place, stored.version, &value)? {
+        match remove_if_released(state, resource, object_key, stored.version, &value)? {
             Removal::Kept => {}
             Removal::Raced => continue,
             Removal::Removed(_) => return Ok(Written::Shown(shown.unwrap_or(value))),
         }
         convert::to_storage(resource, &mut value);
-        match state.apply(resource, Write::Update { place: place.clone(), value, expected: stored.version }) {
+        match state.apply(resource, Write::Update { object_key: object_key.clone(), value, expected: stored.version }) {
             Ok(event) => {
                 state.after_write().updated(state, resource, &event);
                 return Ok(Written::new(&event.object, shown));
             }
             Err(StoreError::Conflict { .. }) => {}
-            Err(StoreError::Missing) => return Err(Refusal::not_found(resource, &place.name)),
-            Err(error) => return Err(Refusal::internal(error.to_string())),
+            Err(StoreError::Missing) => return Err(StatusError::not_found(resource, &object_key.name)),
+            Err(error) => return Err(StatusError::internal(error.to_string())),
         }
     }
 }
 
 /// Some kinds are only replaced by those who have seen the current state.
-fn require_version(resource: &ResourceType, name: &str, value: &Value) -> Result<(), Refusal> {
+fn require_version(resource: &ResourceType, name: &str, value: &Value) -> Result<(), StatusError> {
     let given = value["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty());
-    if given || !traits::needs_version(resource) {
+    if given || !strategy::needs_version(resource) {
         return Ok(());
     }
     let error = FieldError::invalid("metadata.resourceVersion", json!(0), "must be specified for an update");
-    let mut refusal = Refusal::invalid(resource, name, &[error]);
+    let mut status_error = StatusError::invalid(resource, name, &[error]);
     // This check of the server names the resource where the others name the kind.
-    refusal.message = refusal.message.replacen(&resource.qualified_kind(), resource.qualified(), 1);
-    refusal.details["kind"] = json!(resource.plural);
-    Err(refusal)
+    status_error.message = status_error.message.replacen(&resource.qualified_kind(), resource.qualified(), 1);
+    status_error.details["kind"] = json!(resource.plural);
+    Err(status_error)
 }

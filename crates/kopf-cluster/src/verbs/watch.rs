@@ -16,13 +16,13 @@ use super::fields;
 use crate::catalog::ResourceType;
 use crate::publish::render::{Renderer, error_event};
 use crate::request::Interrupted;
-use crate::request::form::Form;
 use crate::request::query::Selectors;
-use crate::request::status::Refusal;
+use crate::request::representation::Representation;
+use crate::request::status::StatusError;
 use crate::state::State;
 use crate::store::{Change, Event, StoreError, Stored};
 use crate::support::clock::later;
-use crate::testing::{Disruption, Facts, WatchFaults};
+use crate::testing::{Disruption, RequestInfo, WatchFaults};
 use crate::webhooks::convert_stored;
 
 /// How many events are read from the history at once.
@@ -38,12 +38,12 @@ const BOOKMARK_BEFORE_END: SignedDuration = SignedDuration::from_secs(2);
 #[derive(Clone, Debug)]
 pub struct WatchRequest {
     /// By which faults are matched.
-    pub facts: Facts,
+    pub info: RequestInfo,
     pub resource: Arc<ResourceType>,
     /// None for all namespaces.
     pub namespace: Option<String>,
     pub selectors: Selectors,
-    pub form: Form,
+    pub representation: Representation,
     pub start: Start,
     pub bookmarks: bool,
     /// None for a watch that ends only with its client.
@@ -116,7 +116,7 @@ pub fn stream(
     let deadline = later(now, request.timeout.unwrap_or(far));
     let watch = Watch {
         next_bookmark: first_bookmark(now, deadline),
-        faults: state.faults.follow(request.facts.clone()),
+        faults: state.faults.follow(request.info.clone()),
         state,
         request,
         position,
@@ -131,8 +131,8 @@ pub fn stream(
     })
 }
 
-/// Checks before the stream starts whether it can: a refusal becomes the only event of the watch.
-pub fn check(state: &State, request: &WatchRequest) -> Result<(), Refusal> {
+/// Checks before the stream starts whether it can: a status_error becomes the only event of the watch.
+pub fn check(state: &State, request: &WatchRequest) -> Result<(), StatusError> {
     match request.start {
         Start::Everything { .. } => Ok(()),
         Start::After(version) => state.store().check_version(&request.resource.storage, version).map_err(too_old),
@@ -162,8 +162,8 @@ impl Watch {
                 Some(Disruption::Expire) => {
                     self.phase = Phase::Over;
                     let (asked, oldest) = (self.position, self.state.store().version());
-                    let refusal = too_old(StoreError::Compacted { asked, oldest });
-                    return Some(Ok(error_event(&refusal.to_value()).into()));
+                    let status_error = too_old(StoreError::Compacted { asked, oldest });
+                    return Some(Ok(error_event(&status_error.to_value()).into()));
                 }
                 Some(Disruption::CutLine) => {
                     if let Some(lines) = self.advance().await {
@@ -289,9 +289,9 @@ impl Watch {
             return Ok(objects);
         }
         let converted = convert_stored(&self.state, &self.request.resource, &objects).await;
-        converted.map_err(|refusal| {
+        converted.map_err(|status_error| {
             self.phase = Phase::Over;
-            error_event(&refusal.to_value()).into()
+            error_event(&status_error.to_value()).into()
         })
     }
 
@@ -312,7 +312,7 @@ impl Watch {
 
     /// The line of an event, or nothing if it is not for this watch.
     fn event(&mut self, event: &Event) -> Vec<u8> {
-        if self.request.namespace.as_deref().is_some_and(|namespace| namespace != &*event.object.place.namespace) {
+        if self.request.namespace.as_deref().is_some_and(|namespace| namespace != &*event.object.object_key.namespace) {
             return Vec::new();
         }
         let selected = |stored: &Stored| fields::selects(&self.request.selectors, stored);
@@ -339,7 +339,11 @@ impl Watch {
     }
 
     fn renderer(&self) -> Renderer<'_> {
-        Renderer { resource: &self.request.resource, form: self.request.form, now: self.state.now() }
+        Renderer {
+            resource: &self.request.resource,
+            representation: self.request.representation,
+            now: self.state.now(),
+        }
     }
 }
 
@@ -358,11 +362,11 @@ fn before_end(deadline: Timestamp) -> Timestamp {
     deadline.checked_sub(BOOKMARK_BEFORE_END).unwrap_or(deadline)
 }
 
-fn too_old(error: StoreError) -> Refusal {
+fn too_old(error: StoreError) -> StatusError {
     match error {
         StoreError::Compacted { asked, oldest } => {
-            Refusal::expired(format!("too old resource version: {asked} ({oldest})"))
+            StatusError::expired(format!("too old resource version: {asked} ({oldest})"))
         }
-        other => Refusal::internal(other.to_string()),
+        other => StatusError::internal(other.to_string()),
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::builtin::{convert, rules};
 use crate::catalog::ResourceType;
 use crate::publish::render::{Renderer, decode};
-use crate::request::Answer;
+use crate::request::Response;
 use crate::store::Stored;
 
 /// An object after it was written.
@@ -41,7 +41,7 @@ impl Written {
     }
 
     /// The answer to the request that has written it.
-    pub fn answer(self, code: u16, renderer: &Renderer<'_>, mut warnings: Vec<String>) -> Answer {
+    pub fn answer(self, code: u16, renderer: &Renderer<'_>, mut warnings: Vec<String>) -> Response {
         let resource = renderer.resource;
         let is_as_stored = !convert::is_needed(resource) && resource.conversion().is_none();
         let body = match self {
@@ -57,6 +57,6 @@ impl Written {
                 renderer.value(value)
             }
         };
-        Answer::bytes(code, body.into()).with_warnings(warnings)
+        Response::bytes(code, body.into()).with_warnings(warnings)
     }
 }

@@ -12,14 +12,14 @@ use super::conversion::Converter;
 use super::review::{self, Decision, Role};
 use crate::builtin::complete;
 use crate::catalog::ResourceType;
-use crate::catalog::webhooks::{Seen, Subject, Webhook, Webhooks, all_hold};
-use crate::codec::go_types;
+use crate::catalog::webhooks::{ConditionInput, Subject, Webhook, Webhooks, all_hold};
+use crate::codec::struct_types;
 use crate::patching::{JsonPatchError, apply_json_patch};
 use crate::request::routes::ObjectRoute;
-use crate::request::status::Refusal;
+use crate::request::status::StatusError;
 use crate::request::{Call, Replay, Request, User};
 use crate::state::State;
-use crate::store::{Place, Stored};
+use crate::store::{ObjectKey, Stored};
 
 /// One request on its way through the webhooks.
 #[derive(Clone, Copy)]
@@ -90,18 +90,18 @@ impl<'a> Admission<'a> {
     }
 
     /// A stored object in the version of the request.
-    pub fn shown(&self, stored: &Arc<Stored>) -> Result<Arc<Stored>, Refusal> {
+    pub fn shown(&self, stored: &Arc<Stored>) -> Result<Arc<Stored>, StatusError> {
         let mut shown = self.shown_all(std::slice::from_ref(stored))?;
         Ok(shown.pop().unwrap_or_else(|| Arc::clone(stored)))
     }
 
-    pub fn shown_all(&self, stored: &[Arc<Stored>]) -> Result<Vec<Arc<Stored>>, Refusal> {
+    pub fn shown_all(&self, stored: &[Arc<Stored>]) -> Result<Vec<Arc<Stored>>, StatusError> {
         self.converter().stored(self.resource, stored)
     }
 
     /// An object in the storage version, and as it is shown when it is read again; None if it is
     /// stored as it is.
-    pub fn stored_form(&self, key: &str, object: &Value) -> Result<Option<(Value, Value)>, Refusal> {
+    pub fn stored_form(&self, key: &str, object: &Value) -> Result<Option<(Value, Value)>, StatusError> {
         let Some(custom) = self.resource.custom().filter(|custom| custom.conversion.is_some()) else { return Ok(None) };
         let converter = self.converter();
         let storage = format!("{}/{}", self.resource.group, custom.storage_version);
@@ -120,12 +120,12 @@ impl<'a> Admission<'a> {
     }
 
     /// What an earlier run of the request has made up, or what is made up now.
-    pub fn once(&self, key: &str, decide: impl FnOnce() -> Result<Value, Refusal>) -> Result<Value, Refusal> {
+    pub fn once(&self, key: &str, decide: impl FnOnce() -> Result<Value, StatusError>) -> Result<Value, StatusError> {
         self.request.replay.once(key, decide)
     }
 
     /// Lets the mutating webhooks change an object that is to be written.
-    pub fn mutate(&self, basis: &str, object: Value, old: Option<&Value>) -> Result<Value, Refusal> {
+    pub fn mutate(&self, basis: &str, object: Value, old: Option<&Value>) -> Result<Value, StatusError> {
         let before = object.clone();
         let operation = if old.is_some() { "UPDATE" } else { "CREATE" };
         let mutated = self.ask_mutating(basis, operation, Some(object), old)?.unwrap_or_default();
@@ -136,13 +136,13 @@ impl<'a> Admission<'a> {
     }
 
     /// Asks the validating webhooks about an object that is ready to be written.
-    pub fn validate(&self, basis: &str, object: &Value, old: Option<&Value>) -> Result<(), Refusal> {
+    pub fn validate(&self, basis: &str, object: &Value, old: Option<&Value>) -> Result<(), StatusError> {
         let operation = if old.is_some() { "UPDATE" } else { "CREATE" };
         self.ask_validating(basis, Objects { operation, new: Some(object), old })
     }
 
     /// Asks all webhooks about the deletion of an object.
-    pub fn delete(&self, basis: &str, old: &Value) -> Result<(), Refusal> {
+    pub fn delete(&self, basis: &str, old: &Value) -> Result<(), StatusError> {
         self.ask_mutating(basis, "DELETE", None, Some(old))?;
         self.ask_validating(basis, Objects { operation: "DELETE", new: None, old: Some(old) })
     }
@@ -154,7 +154,7 @@ impl<'a> Admission<'a> {
         operation: &'static str,
         mut object: Option<Value>,
         old: Option<&Value>,
-    ) -> Result<Option<Value>, Refusal> {
+    ) -> Result<Option<Value>, StatusError> {
         let mut asked: BTreeSet<&str> = BTreeSet::new();
         let mut to_ask_again: BTreeSet<&str> = BTreeSet::new();
         for round in 0..2 {
@@ -171,7 +171,7 @@ impl<'a> Admission<'a> {
                 };
                 if !operations.is_empty() {
                     let Some(current) = object.take() else {
-                        return Err(Refusal::internal(format!(
+                        return Err(StatusError::internal(format!(
                             "admission webhook \"{}\" attempted to modify the object, which is not supported for this \
                              operation",
                             webhook.name
@@ -192,7 +192,7 @@ impl<'a> Admission<'a> {
     }
 
     /// All webhooks at once.
-    fn ask_validating(&self, basis: &str, objects: Objects<'_>) -> Result<(), Refusal> {
+    fn ask_validating(&self, basis: &str, objects: Objects<'_>) -> Result<(), StatusError> {
         let mut first_refusal = None;
         let mut is_waiting = false;
         for webhook in &self.webhooks.validating {
@@ -201,14 +201,14 @@ impl<'a> Admission<'a> {
             match self.ask(webhook, &invocation, Role::Validating, &key, objects) {
                 None => is_waiting = true,
                 Some(Ok(_)) => {}
-                Some(Err(refusal)) => {
-                    first_refusal.get_or_insert(refusal);
+                Some(Err(status_error)) => {
+                    first_refusal.get_or_insert(status_error);
                 }
             }
         }
         match (is_waiting, first_refusal) {
             (true, _) => Err(Replay::wait()),
-            (false, Some(refusal)) => Err(refusal),
+            (false, Some(status_error)) => Err(status_error),
             (false, None) => Ok(()),
         }
     }
@@ -221,10 +221,10 @@ impl<'a> Admission<'a> {
         role: Role,
         key: &str,
         objects: Objects<'_>,
-    ) -> Option<Result<Vec<Value>, Refusal>> {
+    ) -> Option<Result<Vec<Value>, StatusError>> {
         if self.dry_run && !webhook.may_run_dry {
             let message = format!("admission webhook \"{}\" does not support dry run", webhook.name);
-            return Some(Err(Refusal::bad_request(message)));
+            return Some(Err(StatusError::bad_request(message)));
         }
         let replay = &self.request.replay;
         let shown = |object: Option<&Value>, which: &str| match object {
@@ -233,8 +233,8 @@ impl<'a> Admission<'a> {
         };
         let (new, old) = match (shown(objects.new, "new"), shown(objects.old, "old")) {
             (Ok(new), Ok(old)) => (new, old),
-            (Err(refusal), _) | (_, Err(refusal)) if refusal == Replay::wait() => return None,
-            (Err(refusal), _) | (_, Err(refusal)) => return Some(Err(refusal)),
+            (Err(status_error), _) | (_, Err(status_error)) if status_error == Replay::wait() => return None,
+            (Err(status_error), _) | (_, Err(status_error)) => return Some(Err(status_error)),
         };
         let answered = replay.ask(key, || self.call(webhook, invocation, objects, new, old))?;
         Some(match review::read(&webhook.name, &webhook.review_version, role, &answered) {
@@ -245,11 +245,11 @@ impl<'a> Admission<'a> {
                 match verdict.decision {
                     Decision::Allowed => Ok(Vec::new()),
                     Decision::Patched(operations) => Ok(operations),
-                    Decision::Denied(refusal) => Err(*refusal),
+                    Decision::Denied(status_error) => Err(*status_error),
                 }
             }
             Err(_) if webhook.ignores_failures => Ok(Vec::new()),
-            Err(reason) => Err(Refusal::internal(format!("failed calling webhook \"{}\": {reason}", webhook.name))),
+            Err(reason) => Err(StatusError::internal(format!("failed calling webhook \"{}\": {reason}", webhook.name))),
         })
     }
 
@@ -329,7 +329,7 @@ impl<'a> Admission<'a> {
     }
 
     /// Whether a webhook is asked about a request, and how.
-    fn invocation(&self, webhook: &Webhook, objects: Objects<'_>) -> Result<Option<Invocation>, Refusal> {
+    fn invocation(&self, webhook: &Webhook, objects: Objects<'_>) -> Result<Option<Invocation>, StatusError> {
         let namespace_matches = self.matches_namespace(webhook, objects);
         if namespace_matches == Ok(false) || !matches_object(webhook, objects) {
             return Ok(None);
@@ -340,14 +340,14 @@ impl<'a> Admission<'a> {
             return Ok(Some(invocation));
         }
         let request = self.request_of("", &invocation, objects);
-        let seen = Seen { object: objects.new, old_object: objects.old, request: &request };
+        let seen = ConditionInput { object: objects.new, old_object: objects.old, request: &request };
         match all_hold(&webhook.conditions, seen) {
             Ok(true) => Ok(Some(invocation)),
             Ok(false) => Ok(None),
             Err(_) if webhook.ignores_failures => Ok(None),
             Err(reason) => {
                 let name = request["name"].as_str().unwrap_or_default();
-                Err(Refusal::forbidden(self.resource, name, &reason))
+                Err(StatusError::forbidden(self.resource, name, &reason))
             }
         }
     }
@@ -379,7 +379,7 @@ impl<'a> Admission<'a> {
     }
 
     /// Namespaces are selected by their own labels, objects in them by those of the namespace.
-    fn matches_namespace(&self, webhook: &Webhook, objects: Objects<'_>) -> Result<bool, Refusal> {
+    fn matches_namespace(&self, webhook: &Webhook, objects: Objects<'_>) -> Result<bool, StatusError> {
         let selector = &webhook.namespace_selector;
         if selector.is_empty() {
             return Ok(true);
@@ -390,8 +390,8 @@ impl<'a> Admission<'a> {
         let own = self.name.filter(|_| self.resource.is("", "namespaces"));
         let Some(name) = self.namespace.or(own) else { return Ok(true) };
         let Some(namespaces) = self.state.built_in("", "v1", "namespaces") else { return Ok(true) };
-        let stored = self.state.get(&namespaces, &Place::new("", name));
-        let stored = stored.ok_or_else(|| Refusal::not_found(&namespaces, name))?;
+        let stored = self.state.get(&namespaces, &ObjectKey::new("", name));
+        let stored = stored.ok_or_else(|| StatusError::not_found(&namespaces, name))?;
         Ok(selector.matches(|key| stored.label(key)))
     }
 
@@ -402,11 +402,11 @@ impl<'a> Admission<'a> {
         key: &str,
         current: &Value,
         operations: Vec<Value>,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Value, StatusError> {
         let shown = self.in_version(&invocation.resource, &format!("{key}/new"), current)?;
         let patched = apply_json_patch(&shown, &Value::Array(operations)).map_err(|error| match error {
-            JsonPatchError::Inapplicable(reason) => Refusal::internal(reason),
-            other => Refusal::internal(other.to_string()),
+            JsonPatchError::Inapplicable(reason) => StatusError::internal(reason),
+            other => StatusError::internal(other.to_string()),
         })?;
         let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
         let (api_version, kind) = (text(&patched, "apiVersion"), text(&patched, "kind"));
@@ -414,19 +414,19 @@ impl<'a> Admission<'a> {
         let is_retyped = api_version != text(&shown, "apiVersion") || (kind != text(&shown, "kind") && !is_custom);
         if is_retyped && is_custom {
             let group = if api_version.contains('/') { "" } else { "/" };
-            return Err(Refusal::bare(format!(
+            return Err(StatusError::bare(format!(
                 "{group}{api_version}, Kind={kind} is unstructured and is not suitable for converting to \"{}\"",
                 self.resource.api_version()
             )));
         }
         if is_retyped {
-            return Err(Refusal::internal(review::not_registered(&api_version, &kind)));
+            return Err(StatusError::internal(review::not_registered(&api_version, &kind)));
         }
         let mut patched = patched;
         let is_whole = self.subresource.is_empty() || self.subresource == "status";
         if is_whole {
-            if !is_custom && let Some(problem) = go_types::misfit(&invocation.resource, &patched) {
-                return Err(Refusal::internal(problem));
+            if !is_custom && let Some(problem) = struct_types::type_error(&invocation.resource, &patched) {
+                return Err(StatusError::internal(problem));
             }
             complete(&invocation.resource, &mut patched);
         }
@@ -434,7 +434,7 @@ impl<'a> Admission<'a> {
     }
 
     /// An object in another version of its resource.
-    fn in_version(&self, resource: &ResourceType, key: &str, object: &Value) -> Result<Value, Refusal> {
+    fn in_version(&self, resource: &ResourceType, key: &str, object: &Value) -> Result<Value, StatusError> {
         // Parts of other kinds are the same in all versions.
         match object["kind"] == resource.kind.as_str() || self.subresource.is_empty() {
             true => self.converter().value(resource, key, object, resource.api_version()),
@@ -443,10 +443,10 @@ impl<'a> Admission<'a> {
     }
 
     /// Webhooks may not make another object of it.
-    fn checked_identity(&self, before: &Value, old: Option<&Value>, mutated: Value) -> Result<Value, Refusal> {
+    fn checked_identity(&self, before: &Value, old: Option<&Value>, mutated: Value) -> Result<Value, StatusError> {
         let text = |value: &Value, field: &str| value["metadata"][field].as_str().unwrap_or_default().to_owned();
         if text(&mutated, "namespace") != text(before, "namespace") {
-            return Err(Refusal::bad_request(
+            return Err(StatusError::bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request",
             ));
         }
@@ -469,9 +469,9 @@ impl<'a> Admission<'a> {
             false => {
                 // The metadata is checked twice by a real server, which shows in the causes.
                 let twice: Vec<_> = errors.iter().chain(&errors).cloned().collect();
-                let mut refusal = Refusal::invalid(self.resource, &text(&mutated, "name"), &twice);
-                refusal.message = Refusal::invalid(self.resource, &text(&mutated, "name"), &errors).message;
-                Err(refusal)
+                let mut status_error = StatusError::invalid(self.resource, &text(&mutated, "name"), &twice);
+                status_error.message = StatusError::invalid(self.resource, &text(&mutated, "name"), &errors).message;
+                Err(status_error)
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Calls to webhooks: the only place where a cluster speaks to others.
+//! Calls to webhooks: the only object_key where a cluster speaks to others.
 //!
 //! `http/service.rs` and the watches hand a [`Call`] to [`fetch`]. Connections are always TLS, verified
 //! by the bundle of the configuration, or by the roots of the machine if there is none. A service
@@ -23,7 +23,7 @@ use crate::catalog::webhooks::Address;
 use crate::codec::yaml;
 use crate::request::Call;
 use crate::state::State;
-use crate::store::Place;
+use crate::store::ObjectKey;
 
 /// Answers over this size are cut off, which makes them unreadable.
 const ANSWER_LIMIT: usize = 16 * 1024 * 1024;
@@ -100,7 +100,7 @@ async fn dial(host: &str, port: u16) -> Result<TcpStream, String> {
 fn resolve(state: &State, namespace: &str, name: &str, port: u16) -> Result<(String, u16), String> {
     let missing = || format!("service \"{name}\" not found");
     let services = state.built_in("", "v1", "services").ok_or_else(missing)?;
-    let service = state.get(&services, &Place::new(namespace, name)).ok_or_else(missing)?.decode();
+    let service = state.get(&services, &ObjectKey::new(namespace, name)).ok_or_else(missing)?.decode();
     let spec = &service["spec"];
     if spec["type"] == "ExternalName" {
         return Ok((spec["externalName"].as_str().unwrap_or_default().to_owned(), port));

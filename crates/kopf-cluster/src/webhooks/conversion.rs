@@ -12,7 +12,7 @@ use super::client::fetch;
 use super::review::not_registered;
 use crate::catalog::{ConversionWebhook, ResourceType};
 use crate::go::FieldError;
-use crate::request::status::Refusal;
+use crate::request::status::StatusError;
 use crate::request::{Answered, Call, Replay};
 use crate::state::State;
 use crate::store::Stored;
@@ -30,7 +30,7 @@ pub struct Converter<'a> {
 
 impl Converter<'_> {
     /// Stored objects in the version of a resource. Most are so already.
-    pub fn stored(&self, resource: &ResourceType, objects: &[Arc<Stored>]) -> Result<Vec<Arc<Stored>>, Refusal> {
+    pub fn stored(&self, resource: &ResourceType, objects: &[Arc<Stored>]) -> Result<Vec<Arc<Stored>>, StatusError> {
         let Some(webhook) = resource.conversion() else { return Ok(objects.to_vec()) };
         let wanted = resource.api_version();
         let is_other = |stored: &Stored| stored.api_version().is_some_and(|version| version != wanted);
@@ -62,7 +62,7 @@ impl Converter<'_> {
     }
 
     /// An object in another version.
-    pub fn value(&self, resource: &ResourceType, key: &str, value: &Value, wanted: &str) -> Result<Value, Refusal> {
+    pub fn value(&self, resource: &ResourceType, key: &str, value: &Value, wanted: &str) -> Result<Value, StatusError> {
         let mut converted = self.unpruned(resource, key, value, wanted).ok_or_else(Replay::wait)??;
         if resource.conversion().is_some() && value["apiVersion"] != wanted {
             self.prune(resource, wanted, &mut converted);
@@ -77,7 +77,7 @@ impl Converter<'_> {
         key: &str,
         value: &Value,
         wanted: &str,
-    ) -> Option<Result<Value, Refusal>> {
+    ) -> Option<Result<Value, StatusError>> {
         let is_asked = value["apiVersion"] != wanted && !is_empty(value);
         let Some(webhook) = resource.conversion().filter(|_| is_asked) else {
             let mut same = value.clone();
@@ -107,12 +107,12 @@ impl Converter<'_> {
         key: &str,
         originals: &[Value],
         wanted: &str,
-    ) -> Option<Result<Vec<Value>, Refusal>> {
+    ) -> Option<Result<Vec<Value>, StatusError>> {
         let answered = self.replay.ask(key, || {
             let uid = self.state.randomness().uid();
             Call { target: Arc::clone(&webhook.target), timeout: TIMEOUT, body: review(&uid, originals, wanted), uid }
         })?;
-        Some(read(resource, originals, wanted, &answered).map_err(Refusal::bare))
+        Some(read(resource, originals, wanted, &answered).map_err(StatusError::bare))
     }
 }
 
@@ -121,7 +121,7 @@ pub async fn convert_stored(
     state: &State,
     resource: &ResourceType,
     objects: &[Arc<Stored>],
-) -> Result<Vec<Arc<Stored>>, Refusal> {
+) -> Result<Vec<Arc<Stored>>, StatusError> {
     let replay = Replay::default();
     let converter = Converter { state, replay: &replay };
     let first = converter.stored(resource, objects);

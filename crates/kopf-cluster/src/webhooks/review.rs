@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::request::Answered;
-use crate::request::status::Refusal;
+use crate::request::status::StatusError;
 
 /// Which kind of webhook was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum Decision {
     /// The same, with these operations of a JSON patch.
     Patched(Vec<Value>),
     /// It is not to be.
-    Denied(Box<Refusal>),
+    Denied(Box<StatusError>),
 }
 
 /// Reads the answer of a webhook; an error is the reason why the call counts as failed.
@@ -67,8 +67,8 @@ pub fn read(name: &str, version: &str, role: Role, answered: &Answered) -> Resul
     let warnings = response.get("warnings").and_then(Value::as_array).into_iter().flatten();
     let warnings = warnings.filter_map(Value::as_str).map(str::to_owned).collect();
     if response["allowed"] != true {
-        let refusal = denial(name, response.get("status").unwrap_or(&Value::Null));
-        return Ok(Verdict { warnings, decision: Decision::Denied(Box::new(refusal)) });
+        let status_error = denial(name, response.get("status").unwrap_or(&Value::Null));
+        return Ok(Verdict { warnings, decision: Decision::Denied(Box::new(status_error)) });
     }
     let operations = match patch.filter(|patch| role == Role::Mutating && !patch.is_empty()) {
         Some(patch) => operations_of(&patch)?,
@@ -83,8 +83,8 @@ pub fn read(name: &str, version: &str, role: Role, answered: &Answered) -> Resul
     }
 }
 
-/// The refusal that a denial comes to.
-fn denial(name: &str, status: &Value) -> Refusal {
+/// The status_error that a denial comes to.
+fn denial(name: &str, status: &Value) -> StatusError {
     let denied = format!("admission webhook \"{name}\" denied the request");
     let text = |field: &str| status.get(field).and_then(Value::as_str).unwrap_or_default();
     let message = match (text("message"), text("reason")) {
@@ -114,7 +114,7 @@ fn denial(name: &str, status: &Value) -> Refusal {
         given.insert("details".into(), details.clone());
     }
     given.insert("code".into(), json!(code));
-    Refusal::given(code, message, Value::Object(given))
+    StatusError::given(code, message, Value::Object(given))
 }
 
 /// An answer may leave its kind out, but must not say another one.
@@ -145,7 +145,7 @@ pub fn not_registered(api_version: &str, kind: &str) -> String {
 }
 
 fn check_types(response: &Value) -> Result<(), String> {
-    let misfit = |value: &Value, field: &str, expected: &str| {
+    let type_error = |value: &Value, field: &str, expected: &str| {
         let found = go_type(value);
         Err(format!(
             "json: cannot unmarshal {found} into Go struct field AdmissionResponse.response{field} of type {expected}"
@@ -163,17 +163,17 @@ fn check_types(response: &Value) -> Result<(), String> {
         let Some(value) = response.get(field).filter(|value| !value.is_null()) else { continue };
         let fits = if expected == "bool" { value.is_boolean() } else { value.is_string() };
         if !fits {
-            return misfit(value, &format!(".{field}"), expected);
+            return type_error(value, &format!(".{field}"), expected);
         }
     }
     if let Some(warnings) = response.get("warnings").filter(|value| !value.is_null()) {
-        let Some(items) = warnings.as_array() else { return misfit(warnings, ".warnings", "[]string") };
+        let Some(items) = warnings.as_array() else { return type_error(warnings, ".warnings", "[]string") };
         if let Some(item) = items.iter().find(|item| !item.is_string() && !item.is_null()) {
-            return misfit(item, ".warnings", "string");
+            return type_error(item, ".warnings", "string");
         }
     }
     match response.get("status") {
-        Some(status) if !status.is_object() && !status.is_null() => misfit(status, ".status", "v1.Status"),
+        Some(status) if !status.is_object() && !status.is_null() => type_error(status, ".status", "v1.Status"),
         _ => Ok(()),
     }
 }
@@ -255,15 +255,15 @@ mod tests {
             (json!({"message": "m", "code": 200}), 400, ": m"),
         ] {
             let verdict = answer(Role::Validating, json!({"allowed": false, "status": status, "warnings": ["w"]}));
-            let Ok(Verdict { decision: Decision::Denied(refusal), warnings }) = verdict else {
+            let Ok(Verdict { decision: Decision::Denied(status_error), warnings }) = verdict else {
                 panic!("{status}: {verdict:?}")
             };
-            assert_eq!((refusal.code, warnings), (code, vec!["w".to_owned()]));
+            assert_eq!((status_error.code, warnings), (code, vec!["w".to_owned()]));
             let expected = format!(
                 "admission webhook \"a.b.c\" denied the request{}{message}",
                 if message.starts_with(':') { "" } else { " " }
             );
-            assert_eq!(refusal.to_value()["message"], expected);
+            assert_eq!(status_error.to_value()["message"], expected);
         }
     }
 

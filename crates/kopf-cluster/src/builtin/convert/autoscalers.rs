@@ -25,16 +25,16 @@ const DEFAULT_PERCENT: i64 = 80;
 
 /// Whether a field of the first version is always there, be it zero.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Need {
+enum Presence {
     Optional,
     Name,
     Quantity,
 }
 
-use Need::{Name, Optional, Quantity};
+use Presence::{Name, Optional, Quantity};
 
 /// A source of metrics, and how its fields are called in the first version and in the second one.
-type Source = (&'static str, &'static [(&'static str, &'static str, Need)]);
+type Source = (&'static str, &'static [(&'static str, &'static str, Presence)]);
 
 const SOURCES: &[Source] = &[
     (
@@ -227,9 +227,9 @@ fn older_metric(metric: &Value, sources: &[Source]) -> Value {
             match (value.filter(|value| !value.is_null()), need) {
                 (Some(value), _) if *first == "target" => made.insert((*first).into(), ordered_reference(value)),
                 (Some(value), _) => made.insert((*first).into(), value.clone()),
-                (None, Need::Optional) => None,
-                (None, Need::Name) => made.insert((*first).into(), json!("")),
-                (None, Need::Quantity) => made.insert((*first).into(), json!("0")),
+                (None, Presence::Optional) => None,
+                (None, Presence::Name) => made.insert((*first).into(), json!("")),
+                (None, Presence::Quantity) => made.insert((*first).into(), json!("0")),
             };
         }
         older[*name] = Value::Object(made);

@@ -3,23 +3,23 @@
 use serde_json::{Value, json};
 
 use crate::catalog::ResourceType;
-use crate::request::status::Refusal;
+use crate::request::status::StatusError;
 use crate::state::State;
-use crate::store::Place;
+use crate::store::ObjectKey;
 use crate::support::clock::timestamp;
 
 /// Completes a new pod: its account, tolerations, quality of service.
-pub fn prepare_new(state: &State, resource: &ResourceType, pod: &mut Value) -> Result<(), Refusal> {
+pub fn prepare_new(state: &State, resource: &ResourceType, pod: &mut Value) -> Result<(), StatusError> {
     let given = |field: &str| pod["spec"][field].as_str().filter(|name| !name.is_empty()).map(str::to_owned);
     let account = given("serviceAccountName").or_else(|| given("serviceAccount")).unwrap_or("default".to_owned());
     let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-    let forbid = |why: String| Refusal::forbidden(resource, &name, &why);
+    let forbid = |why: String| StatusError::forbidden(resource, &name, &why);
     if !pod["spec"].is_object() {
         pod["spec"] = json!({});
     }
     let spec = &mut pod["spec"];
-    if find(state, "", "serviceaccounts", &Place::new(&namespace, &account)).is_none() {
+    if find(state, "", "serviceaccounts", &ObjectKey::new(&namespace, &account)).is_none() {
         return Err(forbid(format!(
             "error looking up service account {namespace}/{account}: serviceaccount \"{account}\" not found"
         )));
@@ -68,9 +68,9 @@ pub fn prepare_new(state: &State, resource: &ResourceType, pod: &mut Value) -> R
     Ok(())
 }
 
-fn find(state: &State, group: &str, plural: &str, place: &Place) -> Option<Value> {
+fn find(state: &State, group: &str, plural: &str, object_key: &ObjectKey) -> Option<Value> {
     let resource = state.built_in(group, "v1", plural)?;
-    state.get(&resource, place).map(|stored| stored.decode())
+    state.get(&resource, object_key).map(|stored| stored.decode())
 }
 
 /// The class that a pod names, or the one for all others; without any, pods have no priority.
@@ -88,7 +88,7 @@ fn priority_class(state: &State, spec: &Value) -> Result<Value, String> {
         // Every cluster has these two.
         "system-cluster-critical" => Ok(json!({"value": 2_000_000_000})),
         "system-node-critical" => Ok(json!({"value": 2_000_001_000})),
-        name => find(state, "scheduling.k8s.io", "priorityclasses", &Place::new("", name))
+        name => find(state, "scheduling.k8s.io", "priorityclasses", &ObjectKey::new("", name))
             .ok_or_else(|| format!("no PriorityClass with name {name} was found")),
     }
 }
@@ -97,7 +97,7 @@ fn priority_class(state: &State, spec: &Value) -> Result<Value, String> {
 fn apply_runtime_class(state: &State, spec: &mut Value) -> Result<(), String> {
     let class = match spec["runtimeClassName"].as_str().unwrap_or_default() {
         "" => None,
-        name => match find(state, "node.k8s.io", "runtimeclasses", &Place::new("", name)) {
+        name => match find(state, "node.k8s.io", "runtimeclasses", &ObjectKey::new("", name)) {
             Some(class) => Some(class),
             None => return Err(format!("pod rejected: RuntimeClass \"{name}\" not found")),
         },

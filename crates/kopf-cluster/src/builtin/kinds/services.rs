@@ -4,16 +4,21 @@ use serde_json::{Value, json};
 
 use crate::catalog::ResourceType;
 use crate::go::FieldError;
-use crate::request::status::Refusal;
+use crate::request::status::StatusError;
 use crate::state::State;
 
 /// Services get an address of their own, and ports on nodes if they want them. A dry run takes none.
-pub fn prepare_new(state: &State, resource: &ResourceType, service: &mut Value, dry_run: bool) -> Result<(), Refusal> {
+pub fn prepare_new(
+    state: &State,
+    resource: &ResourceType,
+    service: &mut Value,
+    dry_run: bool,
+) -> Result<(), StatusError> {
     if service["spec"]["type"] == "ExternalName" || !service["spec"].is_object() {
         return Ok(());
     }
     let services = state.store().list(&resource.storage, None, None);
-    let taken = state.service_ledger.taken(&services);
+    let taken = state.service_allocations.taken(&services);
     if service["spec"]["clusterIP"].as_str().is_none_or(str::is_empty) {
         let is_free = |address: &String| !taken.addresses.contains(address);
         let addresses = (0..=255).flat_map(|high| (1..=254).map(move |low| format!("10.0.{high}.{low}")));
@@ -25,7 +30,7 @@ pub fn prepare_new(state: &State, resource: &ResourceType, service: &mut Value, 
                  Required value"
             );
             let error = FieldError::invalid("spec.clusterIPs", json!([""]), detail);
-            return Err(Refusal::invalid(resource, "", &[error]));
+            return Err(StatusError::invalid(resource, "", &[error]));
         }
         service["spec"]["clusterIP"] = json!(address);
     }

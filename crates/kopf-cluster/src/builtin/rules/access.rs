@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::evaluate::Errors;
 use super::selectors::LABEL_SELECTOR;
-use super::{Rule, Rules, Spot, Test};
-use crate::go::go_struct::{self, Fields, Shape};
+use super::{Location, Rule, Rules, ValueCheck};
+use crate::go::struct_text::{self, FieldShape, StructFields};
 use crate::go::{FieldError, FieldErrorKind};
 use crate::values::names;
 use Rule::{Code, Each, In, Must, Needs, Required, Within};
-use Test::{OneOf, Text};
+use ValueCheck::{OneOf, Text};
 
 pub const ROLE: Rules = &[Each("rules", &[Code(namespaced_rule)])];
 
@@ -36,7 +36,7 @@ pub const CLUSTER_ROLE_BINDING: Rules = &[
     Code(reference_change),
 ];
 
-fn namespaced_rule(place: &Spot<'_>, errors: &mut Errors) {
+fn namespaced_rule(place: &Location<'_>, errors: &mut Errors) {
     verbs(place, errors);
     if !place.list("nonResourceURLs").is_empty() {
         errors.push(place.invalid("nonResourceURLs", "namespaced rules cannot apply to non-resource URLs"));
@@ -45,7 +45,7 @@ fn namespaced_rule(place: &Spot<'_>, errors: &mut Errors) {
     resources(place, errors);
 }
 
-fn rule(place: &Spot<'_>, errors: &mut Errors) {
+fn rule(place: &Location<'_>, errors: &mut Errors) {
     verbs(place, errors);
     if place.list("nonResourceURLs").is_empty() {
         resources(place, errors);
@@ -58,11 +58,11 @@ fn rule(place: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn verbs(place: &Spot<'_>, errors: &mut Errors) {
+fn verbs(place: &Location<'_>, errors: &mut Errors) {
     place.check(&[Needs("verbs", "verbs must contain at least one value")], errors);
 }
 
-fn resources(place: &Spot<'_>, errors: &mut Errors) {
+fn resources(place: &Location<'_>, errors: &mut Errors) {
     const RESOURCES: Rules = &[
         Needs("apiGroups", "resource rules must supply at least one api group"),
         Needs("resources", "resource rules must supply at least one resource"),
@@ -70,7 +70,7 @@ fn resources(place: &Spot<'_>, errors: &mut Errors) {
     place.check(RESOURCES, errors);
 }
 
-fn aggregated(selector: &Spot<'_>, errors: &mut Errors) {
+fn aggregated(selector: &Location<'_>, errors: &mut Errors) {
     let before = errors.len();
     selector.check(LABEL_SELECTOR, errors);
     if errors.len() > before {
@@ -80,22 +80,22 @@ fn aggregated(selector: &Spot<'_>, errors: &mut Errors) {
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-fn role_group(reference: &Spot<'_>, errors: &mut Errors) {
+fn role_group(reference: &Location<'_>, errors: &mut Errors) {
     let group = reference.text("apiGroup");
     if group != GROUP && !(group.is_empty() && reference.text("kind").is_empty()) {
         errors.push(FieldError::not_supported(reference.at("apiGroup"), json!(group), &[GROUP.to_owned()]));
     }
 }
 
-fn subject(place: &Spot<'_>, errors: &mut Errors) {
+fn subject(place: &Location<'_>, errors: &mut Errors) {
     check_subject(place, true, errors);
 }
 
-fn namespaced_subject(place: &Spot<'_>, errors: &mut Errors) {
+fn namespaced_subject(place: &Location<'_>, errors: &mut Errors) {
     check_subject(place, false, errors);
 }
 
-fn check_subject(subject: &Spot<'_>, needs_namespace: bool, errors: &mut Errors) {
+fn check_subject(subject: &Location<'_>, needs_namespace: bool, errors: &mut Errors) {
     let (name, group) = (subject.text("name"), subject.text("apiGroup"));
     if name.is_empty() {
         errors.push(FieldError::required(subject.at("name"), ""));
@@ -125,11 +125,14 @@ fn check_subject(subject: &Spot<'_>, needs_namespace: bool, errors: &mut Errors)
 }
 
 /// A binding to another role is another binding.
-fn reference_change(binding: &Spot<'_>, errors: &mut Errors) {
-    const REFERENCE: Fields =
-        &[("apiGroup", "APIGroup", Shape::Text), ("kind", "Kind", Shape::Text), ("name", "Name", Shape::Text)];
+fn reference_change(binding: &Location<'_>, errors: &mut Errors) {
+    const REFERENCE: StructFields = &[
+        ("apiGroup", "APIGroup", FieldShape::Text),
+        ("kind", "Kind", FieldShape::Text),
+        ("name", "Name", FieldShape::Text),
+    ];
     if binding.changes("roleRef") {
-        let quoted = go_struct::quote(&binding.value["roleRef"], REFERENCE);
+        let quoted = struct_text::quote(&binding.value["roleRef"], REFERENCE);
         errors.push(FieldError::quoting(FieldErrorKind::Invalid, "roleRef", &quoted, "cannot change roleRef"));
     }
 }

@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::evaluate::Errors;
-use super::{Rule, Rules, Spot, Test};
+use super::{Location, Rule, Rules, ValueCheck};
 use crate::go::FieldError;
 use crate::go::quantity::Quantity;
 use crate::values::names;
 use Rule::{Code, Each, Given, In, Is, Must, Needs, Required, Within};
-use Test::{OneOf, Positive, Text};
+use ValueCheck::{OneOf, Positive, Text};
 
 pub const AUTOSCALER: Rules = &[Within(
     "spec",
@@ -21,7 +21,7 @@ pub const AUTOSCALER: Rules = &[Within(
     ],
 )];
 
-const TYPES: Test = OneOf(&["ContainerResource", "External", "Object", "Pods", "Resource"]);
+const TYPES: ValueCheck = OneOf(&["ContainerResource", "External", "Object", "Pods", "Resource"]);
 
 const METRIC: Rules = &[Needs("type", "must specify a metric source type"), Must("type", TYPES), Code(source)];
 
@@ -40,7 +40,7 @@ const SCALING: Rules = &[
     ),
 ];
 
-fn replicas(spec: &Spot<'_>, errors: &mut Errors) {
+fn replicas(spec: &Location<'_>, errors: &mut Errors) {
     let (minimum, maximum) = (spec.number("minReplicas"), spec.number("maxReplicas").unwrap_or_default());
     if minimum.is_some_and(|minimum| minimum < 1) {
         errors.push(spec.invalid("minReplicas", "must be greater than or equal to 1"));
@@ -54,7 +54,7 @@ fn replicas(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn reference(target: &Spot<'_>, errors: &mut Errors) {
+fn reference(target: &Location<'_>, errors: &mut Errors) {
     const FIELDS: Rules = &[
         Required("kind"),
         Is("kind", Text(names::check_segment)),
@@ -64,7 +64,7 @@ fn reference(target: &Spot<'_>, errors: &mut Errors) {
     target.check(FIELDS, errors);
 }
 
-fn target_group(target: &Spot<'_>, errors: &mut Errors) {
+fn target_group(target: &Location<'_>, errors: &mut Errors) {
     let version = target.text("apiVersion");
     let of_core = version == "v1" && target.text("kind") != "ReplicationController";
     if version.is_empty() || (of_core && target.is_new) {
@@ -72,7 +72,7 @@ fn target_group(target: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn source(metric: &Spot<'_>, errors: &mut Errors) {
+fn source(metric: &Location<'_>, errors: &mut Errors) {
     const SOURCES: [(&str, &str); 5] = [
         ("Object", "object"),
         ("Pods", "pods"),
@@ -117,12 +117,12 @@ fn source(metric: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn positive(source: &Spot<'_>, field: &str) -> bool {
+fn positive(source: &Location<'_>, field: &str) -> bool {
     let value = source.get(&format!("target.{field}")).and_then(Quantity::of);
     value.is_some_and(|value| !value.is_negative() && !value.is_zero())
 }
 
-fn target(source: &Spot<'_>, errors: &mut Errors) {
+fn target(source: &Location<'_>, errors: &mut Errors) {
     let target = source.within("target");
     match target.text("type") {
         "" => errors.push(FieldError::required(target.at("type"), "must specify a metric target type")),
@@ -137,7 +137,7 @@ fn target(source: &Spot<'_>, errors: &mut Errors) {
     target.check(&[Given("averageUtilization", Positive("must be greater than 0"))], errors);
 }
 
-fn resource_target(source: &Spot<'_>, errors: &mut Errors) {
+fn resource_target(source: &Location<'_>, errors: &mut Errors) {
     let target = source.within("target");
     match (target.get("averageUtilization").is_some(), target.get("averageValue").is_some()) {
         (false, false) => {
@@ -152,7 +152,7 @@ fn resource_target(source: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn one_value(source: &Spot<'_>, one: &str, other: &str, errors: &mut Errors) {
+fn one_value(source: &Location<'_>, one: &str, other: &str, errors: &mut Errors) {
     let target = source.within("target");
     match (target.get(one).is_some(), target.get(other).is_some()) {
         (false, false) => {
@@ -167,7 +167,7 @@ fn one_value(source: &Spot<'_>, one: &str, other: &str, errors: &mut Errors) {
     }
 }
 
-fn zero_needs_metric(spec: &Spot<'_>, errors: &mut Errors) {
+fn zero_needs_metric(spec: &Location<'_>, errors: &mut Errors) {
     let has_other =
         spec.list("metrics").iter().any(|metric| metric["type"] == "Object" || metric["type"] == "External");
     if spec.number("minReplicas") == Some(0) && !has_other {
@@ -176,7 +176,7 @@ fn zero_needs_metric(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn window(rules: &Spot<'_>, errors: &mut Errors) {
+fn window(rules: &Location<'_>, errors: &mut Errors) {
     match rules.number("stabilizationWindowSeconds") {
         Some(seconds) if seconds < 0 => {
             errors.push(rules.invalid("stabilizationWindowSeconds", "must be greater than or equal to zero"));
@@ -188,7 +188,7 @@ fn window(rules: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn period(policy: &Spot<'_>, errors: &mut Errors) {
+fn period(policy: &Location<'_>, errors: &mut Errors) {
     if policy.number("periodSeconds").is_some_and(|seconds| seconds > 1800) {
         errors.push(policy.invalid("periodSeconds", "must be less than or equal to 1800"));
     }

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::evaluate::Errors;
-use super::{Rule, Rules, Spot, Test};
+use super::{Location, Rule, Rules, ValueCheck};
 use crate::go::FieldError;
 use crate::values::names;
 use Rule::{Code, Each, Required, Within};
@@ -45,7 +45,7 @@ const USAGES: [&str; 23] = [
     "timestamping",
 ];
 
-fn request(spec: &Spot<'_>, errors: &mut Errors) {
+fn request(spec: &Location<'_>, errors: &mut Errors) {
     let bytes = STANDARD.decode(spec.text("request")).unwrap_or_default();
     let problem = match first_block(&String::from_utf8_lossy(&bytes)) {
         Some((label, content)) if label == REQUEST => der_problem(&content),
@@ -112,7 +112,7 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((*tag, content, rest))
 }
 
-fn usages(spec: &Spot<'_>, errors: &mut Errors) {
+fn usages(spec: &Location<'_>, errors: &mut Errors) {
     let list = spec.list("usages");
     let path = |index: usize| format!("{}[{index}]", spec.at("usages"));
     for (index, usage) in list.iter().enumerate() {
@@ -127,7 +127,7 @@ fn usages(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn signer(spec: &Spot<'_>, errors: &mut Errors) {
+fn signer(spec: &Location<'_>, errors: &mut Errors) {
     let name = spec.text("signerName");
     let field = spec.at("signerName");
     let mut refuse =
@@ -165,30 +165,30 @@ fn signer(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn expiration(spec: &Spot<'_>, errors: &mut Errors) {
+fn expiration(spec: &Location<'_>, errors: &mut Errors) {
     if spec.number("expirationSeconds").is_some_and(|seconds| seconds < MIN_SECONDS) {
         let detail = "may not specify a duration less than 600 seconds (10 minutes)";
         errors.push(spec.invalid("expirationSeconds", detail));
     }
 }
 
-fn condition(condition: &Spot<'_>, errors: &mut Errors) {
+fn condition(condition: &Location<'_>, errors: &mut Errors) {
     const DECISIONS: [&str; 3] = ["Approved", "Denied", "Failed"];
     let kind = condition.text("type");
-    let status: Test = match DECISIONS.contains(&kind) {
-        true => Test::OneOf(&["True"]),
-        false => Test::OneOf(&["False", "True", "Unknown"]),
+    let status: ValueCheck = match DECISIONS.contains(&kind) {
+        true => ValueCheck::OneOf(&["True"]),
+        false => ValueCheck::OneOf(&["False", "True", "Unknown"]),
     };
     condition.check(&[Required("type"), Required("status")], errors);
     if let Some(value) = condition.get("status").filter(|status| *status != "") {
-        super::tests_of_values::test(status, &condition.at("status"), value, errors);
+        super::value_checks::test(status, &condition.at("status"), value, errors);
     }
     if condition.earlier().iter().any(|other| other["type"] == kind) {
         errors.push(FieldError::duplicate(condition.at("type"), json!(kind)));
     }
 }
 
-fn decisions(status: &Spot<'_>, errors: &mut Errors) {
+fn decisions(status: &Location<'_>, errors: &mut Errors) {
     let decided: Vec<&Value> = status
         .list("conditions")
         .iter()
@@ -204,7 +204,7 @@ fn decisions(status: &Spot<'_>, errors: &mut Errors) {
 }
 
 /// What was decided stays decided.
-fn kept_conditions(request: &Spot<'_>, errors: &mut Errors) {
+fn kept_conditions(request: &Location<'_>, errors: &mut Errors) {
     let has = |object: &Value, kind: &str| {
         let conditions = object["status"]["conditions"].as_array();
         conditions.is_some_and(|list| list.iter().any(|condition| condition["type"] == kind))

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use super::evaluate::Errors;
 use super::pods::resources::{resource_amount, resource_name};
 use super::pods::scheduling;
-use super::{Condition, Rule, Rules, Spot, Test, tests_of_values as values};
+use super::{Condition, Location, Rule, Rules, ValueCheck, value_checks as values};
 use crate::go::quantity::Quantity;
 use crate::go::{FieldError, FieldErrorKind};
 use crate::values::{addresses, names};
 use Rule::{Code, Each, If, Immutable, Is, Within};
-use Test::Text;
+use ValueCheck::Text;
 
 const FIXED: &str = "field is immutable when `immutable` is set";
 /// All data of a config map or a secret together.
@@ -21,11 +21,11 @@ pub const CONFIG_MAP: Rules = &[Code(config_keys), If(Condition::Changing, &[Cod
 pub const SECRET: Rules =
     &[Code(secret_data), Code(secret_type), If(Condition::Changing, &[Immutable("type"), Code(fixed_data)])];
 
-fn keys<'a>(object: &Spot<'a>, field: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+fn keys<'a>(object: &Location<'a>, field: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
     object.get(field).and_then(Value::as_object).into_iter().flatten()
 }
 
-fn config_keys(map: &Spot<'_>, errors: &mut Errors) {
+fn config_keys(map: &Location<'_>, errors: &mut Errors) {
     let mut size = 0;
     for (field, other) in [("data", "binaryData"), ("binaryData", "")] {
         for (key, value) in keys(map, field) {
@@ -48,7 +48,7 @@ fn config_keys(map: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn fixed_data(object: &Spot<'_>, errors: &mut Errors) {
+fn fixed_data(object: &Location<'_>, errors: &mut Errors) {
     if object.old.is_none_or(|old| old["immutable"] != true) {
         return;
     }
@@ -62,7 +62,7 @@ fn fixed_data(object: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn secret_data(secret: &Spot<'_>, errors: &mut Errors) {
+fn secret_data(secret: &Location<'_>, errors: &mut Errors) {
     let mut size = 0;
     for (key, value) in keys(secret, "data") {
         for problem in values::config_key(key) {
@@ -75,7 +75,7 @@ fn secret_data(secret: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn secret_type(secret: &Spot<'_>, errors: &mut Errors) {
+fn secret_type(secret: &Location<'_>, errors: &mut Errors) {
     let has = |key: &str| {
         let data = secret.get("data").and_then(|data| data.get(key)).and_then(Value::as_str);
         data.is_some_and(|text| !text.is_empty())
@@ -105,7 +105,7 @@ fn secret_type(secret: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn docker_file(secret: &Spot<'_>, key: &str, errors: &mut Errors) {
+fn docker_file(secret: &Location<'_>, key: &str, errors: &mut Errors) {
     use base64::Engine;
     let path = format!("data[{key}]");
     let Some(text) = secret.get("data").and_then(|data| data.get(key)).and_then(Value::as_str) else {
@@ -127,7 +127,7 @@ fn docker_file(secret: &Spot<'_>, key: &str, errors: &mut Errors) {
 
 pub const NAMESPACE: Rules = &[Code(namespace_finalizers), Code(pod_security)];
 
-fn namespace_finalizers(namespace: &Spot<'_>, errors: &mut Errors) {
+fn namespace_finalizers(namespace: &Location<'_>, errors: &mut Errors) {
     for finalizer in namespace.list("spec.finalizers") {
         let name = finalizer.as_str().unwrap_or_default();
         let problems = names::check_qualified_name(name);
@@ -141,7 +141,7 @@ fn namespace_finalizers(namespace: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn pod_security(namespace: &Spot<'_>, errors: &mut Errors) {
+fn pod_security(namespace: &Location<'_>, errors: &mut Errors) {
     for mode in ["enforce", "audit", "warn"] {
         let label = format!("pod-security.kubernetes.io/{mode}");
         let level = namespace.get("metadata.labels").and_then(|labels| labels.get(&label));
@@ -159,7 +159,7 @@ pub const NODE: Rules =
 
 pub const NODE_STATUS: Rules = &[Code(node_resources)];
 
-fn taints(node: &Spot<'_>, errors: &mut Errors) {
+fn taints(node: &Location<'_>, errors: &mut Errors) {
     for (index, taint) in node.list("spec.taints").iter().enumerate() {
         let path = format!("metadata.taints[{index}]");
         let text = |field: &str| taint[field].as_str().unwrap_or_default();
@@ -187,7 +187,7 @@ fn taints(node: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn node_resources(node: &Spot<'_>, errors: &mut Errors) {
+fn node_resources(node: &Location<'_>, errors: &mut Errors) {
     for field in ["status.capacity", "status.allocatable"] {
         for (name, amount) in keys(node, field) {
             resource_amount(&format!("{field}.{name}"), name, amount, errors);
@@ -195,7 +195,7 @@ fn node_resources(node: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn pod_ranges(node: &Spot<'_>, errors: &mut Errors) {
+fn pod_ranges(node: &Location<'_>, errors: &mut Errors) {
     for (index, range) in node.list("spec.podCIDRs").iter().enumerate() {
         for problem in addresses::old_range(range.as_str().unwrap_or_default()) {
             errors.push(FieldError::invalid(format!("spec.podCIDRs[{index}]"), range.clone(), problem));
@@ -203,7 +203,7 @@ fn pod_ranges(node: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn node_changes(node: &Spot<'_>, errors: &mut Errors) {
+fn node_changes(node: &Location<'_>, errors: &mut Errors) {
     let had = |field: &str| node.old.is_some_and(|old| !super::is_empty(&old["spec"][field]));
     if had("podCIDRs") && node.changes("spec.podCIDRs") {
         let detail = "node updates may not change podCIDR except from \"\" to valid";
@@ -218,7 +218,7 @@ fn node_changes(node: &Spot<'_>, errors: &mut Errors) {
 pub const LIMIT_RANGE: Rules = &[Within("spec", &[Each("limits", &[Code(limit)])])];
 
 /// Bounds in the order in which they are told: the field, what it is called, and what bounds it.
-fn limit(limit: &Spot<'_>, errors: &mut Errors) {
+fn limit(limit: &Location<'_>, errors: &mut Errors) {
     let kind = limit.text("type");
     if !["Container", "Pod", "PersistentVolumeClaim"].contains(&kind) && !kind.contains('/') {
         errors.push(limit.invalid("type", "must be a standard limit type or fully qualified"));
@@ -247,7 +247,7 @@ fn limit(limit: &Spot<'_>, errors: &mut Errors) {
     bounds(limit, errors);
 }
 
-fn bounds(limit: &Spot<'_>, errors: &mut Errors) {
+fn bounds(limit: &Location<'_>, errors: &mut Errors) {
     let amount = |field: &str, name: &str| limit.get(field).and_then(|map| map.get(name)).and_then(Quantity::of);
     let mut names: Vec<&String> = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"]
         .iter()
@@ -316,7 +316,7 @@ pub const QUOTA_STATUS: Rules = &[
     Code(|quota, errors| amounts(quota, "status.used", errors)),
 ];
 
-fn amounts(quota: &Spot<'_>, field: &str, errors: &mut Errors) {
+fn amounts(quota: &Location<'_>, field: &str, errors: &mut Errors) {
     const KNOWN: [&str; 4] = ["services.nodeports", "services.loadbalancers", "requests.storage", "storage"];
     for (name, amount) in keys(quota, field) {
         let path = format!("{field}[{name}]");
@@ -334,18 +334,21 @@ fn amounts(quota: &Spot<'_>, field: &str, errors: &mut Errors) {
 pub const LEASE: Rules = &[Within(
     "spec",
     &[
-        Rule::Given("leaseDurationSeconds", Test::Positive("must be greater than 0")),
-        Rule::Given("leaseTransitions", Test::NonNegative),
+        Rule::Given("leaseDurationSeconds", ValueCheck::Positive("must be greater than 0")),
+        Rule::Given("leaseTransitions", ValueCheck::NonNegative),
     ],
 )];
 
 pub const PRIORITY_CLASS: Rules = &[
-    If(Condition::New, &[Code(priority), Is("preemptionPolicy", Test::OneOf(&["PreemptLowerPriority", "Never"]))]),
+    If(
+        Condition::New,
+        &[Code(priority), Is("preemptionPolicy", ValueCheck::OneOf(&["PreemptLowerPriority", "Never"]))],
+    ),
     Rule::Frozen("value", "may not be changed in an update."),
     Immutable("preemptionPolicy"),
 ];
 
-fn priority(class: &Spot<'_>, errors: &mut Errors) {
+fn priority(class: &Location<'_>, errors: &mut Errors) {
     let name = class.text("metadata.name");
     if name.starts_with("system-") && !["system-node-critical", "system-cluster-critical"].contains(&name) {
         let detail = format!(

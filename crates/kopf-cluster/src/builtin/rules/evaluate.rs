@@ -4,14 +4,14 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use super::tests_of_values as values;
-use super::tests_of_values::is_empty;
+use super::value_checks as values;
+use super::value_checks::is_empty;
 use crate::go::{FieldError, FieldErrorKind};
 
 pub type Rules = &'static [Rule];
 pub type Errors = Vec<FieldError>;
 
-/// One thing that must hold. Fields are named by paths with dots, from the place of the rule.
+/// One thing that must hold. StructFields are named by paths with dots, from the place of the rule.
 #[derive(Clone, Copy)]
 pub enum Rule {
     /// The field must be there, and not be empty.
@@ -19,11 +19,11 @@ pub enum Rule {
     /// The same, with a reason.
     Needs(&'static str, &'static str),
     /// The field must pass, if it is there and not empty.
-    Is(&'static str, Test),
+    Is(&'static str, ValueCheck),
     /// The field must pass, if it is there; an empty one counts.
-    Given(&'static str, Test),
+    Given(&'static str, ValueCheck),
     /// The field must pass; one that is not there is empty.
-    Must(&'static str, Test),
+    Must(&'static str, ValueCheck),
     /// Rules for the fields of an object, if it is there.
     In(&'static str, Rules),
     /// Rules for the fields of an object; one that is not there is empty.
@@ -43,7 +43,7 @@ pub enum Rule {
     /// Nobody may change the field, told as a prohibition.
     Frozen(&'static str, &'static str),
     /// What no rule can say.
-    Code(fn(&Spot<'_>, &mut Errors)),
+    Code(fn(&Location<'_>, &mut Errors)),
 }
 
 /// When rules count.
@@ -67,7 +67,7 @@ pub enum Condition {
 
 /// What one value must be.
 #[derive(Clone, Copy)]
-pub enum Test {
+pub enum ValueCheck {
     /// A text without problems, as this function tells them.
     Text(fn(&str) -> Vec<String>),
     /// One of the values.
@@ -93,7 +93,7 @@ pub enum Test {
 }
 
 /// A place in an object.
-pub struct Spot<'a> {
+pub struct Location<'a> {
     pub value: &'a Value,
     /// What was at this place before, if the object is changed.
     pub old: Option<&'a Value>,
@@ -101,7 +101,7 @@ pub struct Spot<'a> {
     pub is_new: bool,
     pub path: String,
     /// Where this place is.
-    pub parent: Option<&'a Spot<'a>>,
+    pub parent: Option<&'a Location<'a>>,
     /// The list in which this place is an item, and its position.
     siblings: Option<(&'a [Value], usize)>,
 }
@@ -111,12 +111,13 @@ static EMPTY: LazyLock<Value> = LazyLock::new(|| json!({}));
 /// Reads rules over a whole object.
 pub fn run(rules: Rules, object: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Vec::new();
-    let root = Spot { value: object, old, is_new: old.is_none(), path: String::new(), parent: None, siblings: None };
+    let root =
+        Location { value: object, old, is_new: old.is_none(), path: String::new(), parent: None, siblings: None };
     root.check(rules, &mut errors);
     errors
 }
 
-impl<'a> Spot<'a> {
+impl<'a> Location<'a> {
     pub fn check(&self, rules: Rules, errors: &mut Errors) {
         for rule in rules {
             self.check_one(rule, errors);
@@ -138,12 +139,13 @@ impl<'a> Spot<'a> {
                 }
             }
             Rule::Must(field, test) => {
-                let empty = if matches!(test, Test::Text(_) | Test::OneOf(_)) { json!("") } else { json!(0) };
+                let empty =
+                    if matches!(test, ValueCheck::Text(_) | ValueCheck::OneOf(_)) { json!("") } else { json!(0) };
                 values::test(test, &self.at(field), self.get(field).unwrap_or(&empty), errors);
             }
             Rule::In(field, rules) => {
-                if let Some(spot) = self.enter(field) {
-                    spot.check(rules, errors);
+                if let Some(location) = self.enter(field) {
+                    location.check(rules, errors);
                 }
             }
             Rule::Within(field, rules) => self.within(field).check(rules, errors),
@@ -234,20 +236,20 @@ impl<'a> Spot<'a> {
     }
 
     /// The place of a field, if it is there.
-    pub fn enter<'s>(&'s self, field: &str) -> Option<Spot<'s>> {
+    pub fn enter<'s>(&'s self, field: &str) -> Option<Location<'s>> {
         let value = self.get(field)?;
         let old = self.old.and_then(|old| below(old, field));
         Some(self.child(value, old, self.at(field), None))
     }
 
     /// The place of a field; an empty object if it is not there.
-    pub fn within<'s>(&'s self, field: &str) -> Spot<'s> {
+    pub fn within<'s>(&'s self, field: &str) -> Location<'s> {
         let old = self.old.and_then(|old| below(old, field));
         self.child(self.get(field).unwrap_or(&EMPTY), old, self.at(field), None)
     }
 
     /// A value that is told as if it were here.
-    pub fn told_here<'s>(&'s self, value: &'s Value) -> Spot<'s> {
+    pub fn told_here<'s>(&'s self, value: &'s Value) -> Location<'s> {
         self.child(value, None, self.path.clone(), None)
     }
 
@@ -257,7 +259,7 @@ impl<'a> Spot<'a> {
     }
 
     /// Visits every item of a list.
-    pub fn items(&self, field: &str, mut visit: impl FnMut(&Spot<'_>)) {
+    pub fn items(&self, field: &str, mut visit: impl FnMut(&Location<'_>)) {
         let list = self.list(field);
         let old = self.old.and_then(|old| below(old, field));
         for (position, item) in list.iter().enumerate() {
@@ -273,8 +275,8 @@ impl<'a> Spot<'a> {
         old: Option<&'s Value>,
         path: String,
         siblings: Option<(&'s [Value], usize)>,
-    ) -> Spot<'s> {
-        Spot { value, old, is_new: self.is_new, path, parent: Some(self), siblings }
+    ) -> Location<'s> {
+        Location { value, old, is_new: self.is_new, path, parent: Some(self), siblings }
     }
 
     /// The items of the list before this one.
@@ -284,12 +286,12 @@ impl<'a> Spot<'a> {
 
     /// The nearest place around this one that has the field.
     pub fn around(&self, field: &str) -> Option<&'a Value> {
-        let mut spot = Some(self);
-        while let Some(current) = spot {
+        let mut location = Some(self);
+        while let Some(current) = location {
             if let Some(value) = below(current.value, field) {
                 return Some(value);
             }
-            spot = current.parent;
+            location = current.parent;
         }
         None
     }

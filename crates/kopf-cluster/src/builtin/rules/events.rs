@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::evaluate::Errors;
-use super::{Condition, Rule, Rules, Spot};
-use crate::go::go_struct::{self, Fields, Shape};
+use super::{Condition, Location, Rule, Rules};
+use crate::go::struct_text::{self, FieldShape, StructFields};
 use crate::go::{FieldError, FieldErrorKind};
 use crate::values::names;
 use Rule::{Code, If, Required};
@@ -23,7 +23,7 @@ const SHORT: usize = 128;
 const NOTE: usize = 1024;
 
 /// What holds for all events. Those with a time are newer ones, which say more.
-fn about(event: &Spot<'_>, object: &str, controller: &'static str, note: &str, errors: &mut Errors) {
+fn about(event: &Location<'_>, object: &str, controller: &'static str, note: &str, errors: &mut Errors) {
     let namespace = event.text("metadata.namespace");
     let other = event.text(&format!("{object}.namespace"));
     let is_newer = event.get("eventTime").is_some();
@@ -62,7 +62,7 @@ fn limit(field: &str, text: &str, most: usize, errors: &mut Errors) {
     }
 }
 
-fn series(event: &Spot<'_>, errors: &mut Errors) {
+fn series(event: &Location<'_>, errors: &mut Errors) {
     let Some(series) = event.enter("series") else { return };
     if series.number("count").unwrap_or_default() < 2 {
         errors.push(FieldError::invalid("series.count", json!(""), "should be at least 2"));
@@ -70,27 +70,27 @@ fn series(event: &Spot<'_>, errors: &mut Errors) {
     series.check(&[Required("lastObservedTime")], errors);
 }
 
-fn changed_series(event: &Spot<'_>, errors: &mut Errors) {
+fn changed_series(event: &Location<'_>, errors: &mut Errors) {
     if event.changes("series") {
         series(event, errors);
     }
 }
 
-fn event_time(event: &Spot<'_>, errors: &mut Errors) {
+fn event_time(event: &Location<'_>, errors: &mut Errors) {
     if event.get("eventTime").is_none() {
         errors.push(FieldError::required("eventTime", ""));
     }
 }
 
-fn event_type(event: &Spot<'_>, errors: &mut Errors) {
+fn event_type(event: &Location<'_>, errors: &mut Errors) {
     let kind = event.text("type");
     if !["Normal", "Warning"].contains(&kind) {
         errors.push(FieldError::invalid("type", json!(""), format!("has invalid value: {kind}")));
     }
 }
 
-/// Fields that are there for old events only.
-fn old_fields(event: &Spot<'_>, errors: &mut Errors) {
+/// StructFields that are there for old events only.
+fn old_fields(event: &Location<'_>, errors: &mut Errors) {
     for (field, told) in [
         ("deprecatedFirstTimestamp", "firstTimestamp"),
         ("deprecatedLastTimestamp", "lastTimestamp"),
@@ -104,15 +104,15 @@ fn old_fields(event: &Spot<'_>, errors: &mut Errors) {
 }
 
 /// What happened does not change; only how often it happens.
-fn changes(event: &Spot<'_>, errors: &mut Errors) {
-    const REFERENCE: Fields = &[
-        ("kind", "Kind", Shape::Text),
-        ("namespace", "Namespace", Shape::Text),
-        ("name", "Name", Shape::Text),
-        ("uid", "UID", Shape::Text),
-        ("apiVersion", "APIVersion", Shape::Text),
-        ("resourceVersion", "ResourceVersion", Shape::Text),
-        ("fieldPath", "FieldPath", Shape::Text),
+fn changes(event: &Location<'_>, errors: &mut Errors) {
+    const REFERENCE: StructFields = &[
+        ("kind", "Kind", FieldShape::Text),
+        ("namespace", "Namespace", FieldShape::Text),
+        ("name", "Name", FieldShape::Text),
+        ("uid", "UID", FieldShape::Text),
+        ("apiVersion", "APIVersion", FieldShape::Text),
+        ("resourceVersion", "ResourceVersion", FieldShape::Text),
+        ("fieldPath", "FieldPath", FieldShape::Text),
     ];
     const DETAIL: &str = "field is immutable";
     // The reason is looked at twice.
@@ -137,7 +137,7 @@ fn changes(event: &Spot<'_>, errors: &mut Errors) {
         }
         let value = event.get(field).filter(|value| !super::is_empty(value));
         if matches!(field, "regarding" | "related") && (value.is_some() || field == "regarding") {
-            let quoted = go_struct::quote(value.unwrap_or(&Value::Null), REFERENCE);
+            let quoted = struct_text::quote(value.unwrap_or(&Value::Null), REFERENCE);
             errors.push(FieldError::quoting(FieldErrorKind::Invalid, told, &quoted, DETAIL));
         } else {
             let shown = value.cloned().or_else(|| serde_json::from_str(empty).ok()).unwrap_or_default();

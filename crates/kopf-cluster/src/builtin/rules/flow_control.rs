@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::evaluate::Errors;
-use super::{Condition, Rule, Rules, Spot, Test};
+use super::{Condition, Location, Rule, Rules, ValueCheck};
 use crate::go::{FieldError, FieldErrorKind, go_json};
 use crate::values::names;
 use Rule::{Code, Each, Forbid, Given, If, In, Is, Needs, Required, Unique, Within};
-use Test::{Between, OneOf, Text};
+use ValueCheck::{Between, OneOf, Text};
 
 pub const FLOW_SCHEMA: Rules = &[
     Code(first_schema),
@@ -28,7 +28,7 @@ pub const STATUS: Rules = &[Within("status", &[Each("conditions", &[Unique("type
 
 const MAX_PRECEDENCE: i64 = 10_000;
 
-fn precedence(spec: &Spot<'_>, errors: &mut Errors) {
+fn precedence(spec: &Location<'_>, errors: &mut Errors) {
     match spec.number("matchingPrecedence").unwrap_or_default() {
         number if number <= 0 => {
             errors.push(FieldError::invalid(spec.at("matchingPrecedence"), json!(number), "must be a positive value"));
@@ -40,14 +40,14 @@ fn precedence(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn first_schema(schema: &Spot<'_>, errors: &mut Errors) {
+fn first_schema(schema: &Location<'_>, errors: &mut Errors) {
     if schema.number("spec.matchingPrecedence") == Some(1) && schema.text("metadata.name") != "exempt" {
         let detail = "only the schema named 'exempt' may have matchingPrecedence 1";
         errors.push(schema.invalid("spec.matchingPrecedence", detail));
     }
 }
 
-fn distinguisher(method: &Spot<'_>, errors: &mut Errors) {
+fn distinguisher(method: &Location<'_>, errors: &mut Errors) {
     let supported = ["ByNamespace", "ByUser"];
     if !supported.contains(&method.text("type")) {
         // The whole of it is told, not the type.
@@ -66,7 +66,7 @@ const RULE: Rules = &[
     Each("nonResourceRules", &[Code(other_rule)]),
 ];
 
-fn some_rule(rule: &Spot<'_>, errors: &mut Errors) {
+fn some_rule(rule: &Location<'_>, errors: &mut Errors) {
     if rule.list("resourceRules").is_empty() && rule.list("nonResourceRules").is_empty() {
         let detail = "at least one of resourceRules and nonResourceRules has to be non-empty";
         errors.push(FieldError::required(rule.path.clone(), detail));
@@ -76,7 +76,7 @@ fn some_rule(rule: &Spot<'_>, errors: &mut Errors) {
 /// The kinds of subjects, and the fields that tell them.
 const SUBJECTS: [(&str, &str); 3] = [("Group", "group"), ("ServiceAccount", "serviceAccount"), ("User", "user")];
 
-fn subject(subject: &Spot<'_>, errors: &mut Errors) {
+fn subject(subject: &Location<'_>, errors: &mut Errors) {
     let kind = subject.text("kind");
     let Some((_, own)) = SUBJECTS.iter().find(|(known, _)| *known == kind) else {
         let supported = SUBJECTS.map(|(known, _)| known.to_owned());
@@ -100,7 +100,7 @@ fn subject(subject: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn account(place: &Spot<'_>, errors: &mut Errors) {
+fn account(place: &Location<'_>, errors: &mut Errors) {
     const NAMESPACE: Rules =
         &[Needs("namespace", "must specify namespace for service account"), Is("namespace", Text(names::check_label))];
     place.check(&[Required("name")], errors);
@@ -112,7 +112,7 @@ fn account(place: &Spot<'_>, errors: &mut Errors) {
 
 const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
 
-fn verbs(rule: &Spot<'_>, errors: &mut Errors) {
+fn verbs(rule: &Location<'_>, errors: &mut Errors) {
     let list = rule.list("verbs");
     if list.is_empty() {
         errors.push(FieldError::required(rule.at("verbs"), "verbs must contain at least one value"));
@@ -128,14 +128,14 @@ fn has_star(list: &[Value]) -> bool {
 }
 
 /// A star stands for all, so that nothing else can stand beside it.
-fn alone(rule: &Spot<'_>, field: &str, what: &str, errors: &mut Errors) {
+fn alone(rule: &Location<'_>, field: &str, what: &str, errors: &mut Errors) {
     let list = rule.list(field);
     if list.len() > 1 && has_star(list) {
         errors.push(rule.invalid(field, format!("if '*' is present, must not specify other {what}")));
     }
 }
 
-fn resource_rule(rule: &Spot<'_>, errors: &mut Errors) {
+fn resource_rule(rule: &Location<'_>, errors: &mut Errors) {
     verbs(rule, errors);
     for (field, one, other) in [("apiGroups", "api group", "api groups"), ("resources", "resource", "resources")] {
         if rule.list(field).is_empty() {
@@ -161,7 +161,7 @@ fn resource_rule(rule: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn other_rule(rule: &Spot<'_>, errors: &mut Errors) {
+fn other_rule(rule: &Location<'_>, errors: &mut Errors) {
     verbs(rule, errors);
     let list = rule.list("nonResourceURLs");
     if list.is_empty() {
@@ -226,25 +226,25 @@ pub const PRIORITY_LEVEL: Rules = &[
     ),
 ];
 
-fn exempt_by_name(level: &Spot<'_>, errors: &mut Errors) {
+fn exempt_by_name(level: &Location<'_>, errors: &mut Errors) {
     if (level.text("metadata.name") == "exempt") != (level.text("spec.type") == "Exempt") {
         errors.push(level.invalid("spec.type", "must be 'Exempt' if and only if `name` is 'exempt'"));
     }
 }
 
-fn shares(level: &Spot<'_>, errors: &mut Errors) {
+fn shares(level: &Location<'_>, errors: &mut Errors) {
     if level.number("nominalConcurrencyShares").is_some_and(|shares| shares < 0) {
         errors.push(level.invalid("nominalConcurrencyShares", "must be a non-negative integer"));
     }
 }
 
-fn borrowing(level: &Spot<'_>, errors: &mut Errors) {
+fn borrowing(level: &Location<'_>, errors: &mut Errors) {
     if level.number("borrowingLimitPercent").is_some_and(|percent| percent < 0) {
         errors.push(level.invalid("borrowingLimitPercent", "if specified, must be a non-negative integer"));
     }
 }
 
-fn response(response: &Spot<'_>, errors: &mut Errors) {
+fn response(response: &Location<'_>, errors: &mut Errors) {
     match (response.text("type"), response.enter("queuing")) {
         ("Reject", Some(queuing)) => {
             let detail = "must be nil if limited.limitResponse.type is not Limited";
@@ -264,7 +264,7 @@ const MAX_QUEUES: i64 = 10_000_000;
 /// The bits that there are for dealing requests to queues.
 const MAX_HASH_BITS: f64 = 60.0;
 
-fn queuing(place: &Spot<'_>, errors: &mut Errors) {
+fn queuing(place: &Location<'_>, errors: &mut Errors) {
     let number = |field: &str| place.number(field).unwrap_or_default();
     let (queues, hand) = (number("queues"), number("handSize"));
     let mut refuse = |field: &str, detail: String| errors.push(place.invalid(field, detail));

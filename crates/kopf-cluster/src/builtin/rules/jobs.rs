@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::evaluate::Errors;
 use super::pods::TEMPLATE;
 use super::selectors::{self, LABEL_SELECTOR};
-use super::{Condition, Rule, Rules, Spot, Test, tests_of_values as values};
-use crate::go::{FieldError, FieldErrorKind, go_struct, internal};
+use super::{Condition, Location, Rule, Rules, ValueCheck, value_checks as values};
+use crate::go::{FieldError, FieldErrorKind, internal, struct_text};
 use Rule::{Code, Given, If, Immutable, In, Is, Required, Within};
-use Test::{NonNegative, OneOf, Text};
+use ValueCheck::{NonNegative, OneOf, Text};
 
 pub const JOB: Rules = &[
     If(
@@ -73,25 +73,25 @@ const SPEC: Rules = &[
 ];
 
 /// A job as it must stay. What is wrong with its selector comes last.
-fn whole_spec(spec: &Spot<'_>, errors: &mut Errors) {
+fn whole_spec(spec: &Location<'_>, errors: &mut Errors) {
     job_spec(spec, errors);
     job_selector(spec, errors);
     generated_selector(spec, errors);
     job_labels(spec, errors);
 }
 
-fn job_spec(spec: &Spot<'_>, errors: &mut Errors) {
+fn job_spec(spec: &Location<'_>, errors: &mut Errors) {
     spec.check(SPEC, errors);
 }
 
-fn needed_index_limit(spec: &Spot<'_>, errors: &mut Errors) {
+fn needed_index_limit(spec: &Location<'_>, errors: &mut Errors) {
     if spec.get("maxFailedIndexes").is_some() && spec.get("backoffLimitPerIndex").is_none() {
         let detail = "when maxFailedIndexes is specified";
         errors.push(FieldError::required(spec.at("backoffLimitPerIndex"), detail));
     }
 }
 
-fn indexed(spec: &Spot<'_>, errors: &mut Errors) {
+fn indexed(spec: &Location<'_>, errors: &mut Errors) {
     if spec.text("completionMode") != "Indexed" {
         return;
     }
@@ -108,7 +108,7 @@ fn indexed(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn only_indexed(spec: &Spot<'_>, errors: &mut Errors) {
+fn only_indexed(spec: &Location<'_>, errors: &mut Errors) {
     if spec.text("completionMode") == "Indexed" {
         return;
     }
@@ -119,7 +119,7 @@ fn only_indexed(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn success_policy(spec: &Spot<'_>, errors: &mut Errors) {
+fn success_policy(spec: &Location<'_>, errors: &mut Errors) {
     let Some(policy) = spec.enter("successPolicy") else { return };
     if spec.text("completionMode") != "Indexed" {
         let rules: Vec<String> = policy
@@ -147,8 +147,8 @@ fn success_policy(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn failure_rule(rule: &Spot<'_>, errors: &mut Errors) {
-    const ACTIONS: Test = OneOf(&["Count", "FailIndex", "FailJob", "Ignore"]);
+fn failure_rule(rule: &Location<'_>, errors: &mut Errors) {
+    const ACTIONS: ValueCheck = OneOf(&["Count", "FailIndex", "FailJob", "Ignore"]);
     rule.check(&[Rule::Must("action", ACTIONS)], errors);
     if let Some(codes) = rule.enter("onExitCodes") {
         codes.check(&[Rule::Must("operator", OneOf(&["In", "NotIn"]))], errors);
@@ -175,7 +175,7 @@ fn failure_rule(rule: &Spot<'_>, errors: &mut Errors) {
 }
 
 /// Jobs come to an end, so their pods must.
-fn ending_template(spec: &Spot<'_>, errors: &mut Errors) {
+fn ending_template(spec: &Location<'_>, errors: &mut Errors) {
     let template = spec.within("template");
     match template.text("spec.restartPolicy") {
         "" | "Always" => {
@@ -190,19 +190,19 @@ fn ending_template(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn job_selector(spec: &Spot<'_>, errors: &mut Errors) {
+fn job_selector(spec: &Location<'_>, errors: &mut Errors) {
     match spec.enter("selector") {
         Some(selector) => selector.check(LABEL_SELECTOR, errors),
         None => errors.push(FieldError::required(spec.at("selector"), "")),
     }
 }
 
-fn is_manual(spec: &Spot<'_>) -> bool {
+fn is_manual(spec: &Location<'_>) -> bool {
     spec.get("manualSelector") == Some(&Value::Bool(true))
 }
 
 /// The labels by which a job finds its pods are its own.
-fn generated_selector(spec: &Spot<'_>, errors: &mut Errors) {
+fn generated_selector(spec: &Location<'_>, errors: &mut Errors) {
     if is_manual(spec) {
         return;
     }
@@ -227,14 +227,14 @@ fn generated_selector(spec: &Spot<'_>, errors: &mut Errors) {
     }
     let expected = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
     if *selector != expected {
-        let quoted = go_struct::selector(selector);
+        let quoted = struct_text::selector(selector);
         let error =
             FieldError::quoting(FieldErrorKind::Invalid, spec.at("selector"), &quoted, "`selector` not auto-generated");
         errors.push(error);
     }
 }
 
-fn job_labels(spec: &Spot<'_>, errors: &mut Errors) {
+fn job_labels(spec: &Location<'_>, errors: &mut Errors) {
     let labels = spec.get("template.metadata.labels").cloned().unwrap_or_default();
     let fits = spec.get("selector").is_some_and(|selector| selectors::selects(selector, &labels));
     if !fits {
@@ -243,23 +243,23 @@ fn job_labels(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn completions_change(job: &Spot<'_>, errors: &mut Errors) {
+fn completions_change(job: &Location<'_>, errors: &mut Errors) {
     let indexed = job.text("spec.completionMode") == "Indexed";
     if job.changes("spec.completions") && !indexed {
         errors.push(job.invalid("spec.completions", "field is immutable"));
     }
 }
 
-fn selector_change(job: &Spot<'_>, errors: &mut Errors) {
+fn selector_change(job: &Location<'_>, errors: &mut Errors) {
     if job.changes("spec.selector") {
-        let quoted = go_struct::selector(job.get("spec.selector").unwrap_or(&Value::Null));
+        let quoted = struct_text::selector(job.get("spec.selector").unwrap_or(&Value::Null));
         let error = FieldError::quoting(FieldErrorKind::Invalid, "spec.selector", &quoted, "field is immutable");
         errors.push(error);
     }
 }
 
 /// Templates stay as they are, but for where pods of a suspended job go.
-fn template_change(job: &Spot<'_>, errors: &mut Errors) {
+fn template_change(job: &Location<'_>, errors: &mut Errors) {
     let Some(old) = job.old else { return };
     let suspended = old["spec"]["suspend"] == true && old["status"].get("startTime").is_none();
     let mut template = job.value["spec"]["template"].clone();
@@ -290,9 +290,9 @@ fn keep(target: &mut Value, source: &Value, field: &str) {
     }
 }
 
-fn unset_selector(spec: &Spot<'_>, errors: &mut Errors) {
+fn unset_selector(spec: &Location<'_>, errors: &mut Errors) {
     if let Some(selector) = spec.get("selector") {
-        let quoted = go_struct::selector(selector);
+        let quoted = struct_text::selector(selector);
         let detail = "`selector` will be auto-generated";
         errors.push(FieldError::quoting(FieldErrorKind::Invalid, spec.at("selector"), &quoted, detail));
     }
@@ -302,7 +302,7 @@ fn unset_selector(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn time_zone(spec: &Spot<'_>, errors: &mut Errors) {
+fn time_zone(spec: &Location<'_>, errors: &mut Errors) {
     let zone = spec.text("timeZone");
     if zone.is_empty() {
         errors.push(spec.invalid("timeZone", "timeZone must be nil or non-empty string"));
@@ -315,7 +315,7 @@ fn time_zone(spec: &Spot<'_>, errors: &mut Errors) {
 }
 
 /// Names of jobs are longer than those of their cron jobs.
-fn short_name(job: &Spot<'_>, errors: &mut Errors) {
+fn short_name(job: &Location<'_>, errors: &mut Errors) {
     if job.text("metadata.name").len() > 52 {
         errors.push(job.invalid("metadata.name", "must be no more than 52 characters"));
     }

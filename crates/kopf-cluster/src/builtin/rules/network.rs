@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use super::evaluate::Errors;
 use super::selectors::LABEL_SELECTOR;
 use super::services::POINT;
-use super::{Condition, Rule, Rules, Spot, Test, tests_of_values as values};
-use crate::go::go_struct::{self, Fields, Shape};
+use super::{Condition, Location, Rule, Rules, ValueCheck, value_checks as values};
+use crate::go::struct_text::{self, FieldShape, StructFields};
 use crate::go::{FieldError, FieldErrorKind, go_json};
 use crate::values::addresses::{self, Range};
 use crate::values::names;
 use Rule::{Code, Each, Given, If, In, Is, Must, Required, Within};
-use Test::{AtMostBytes, Between, OneOf, PortOrName, Text};
+use ValueCheck::{AtMostBytes, Between, OneOf, PortOrName, Text};
 
 pub const INGRESS: Rules = &[
     Within(
@@ -31,7 +31,7 @@ pub const INGRESS_STATUS: Rules = &[Within("status", &[In("loadBalancer", &[Each
 
 const PATH: Rules = &[Code(path), Within("backend", &[Code(backend)])];
 
-fn something_to_serve(spec: &Spot<'_>, errors: &mut Errors) {
+fn something_to_serve(spec: &Location<'_>, errors: &mut Errors) {
     if spec.list("rules").is_empty() && spec.get("defaultBackend").is_none() {
         let shown = spec.get("rules").cloned().unwrap_or_default();
         let detail = "either `defaultBackend` or `rules` must be specified";
@@ -39,7 +39,7 @@ fn something_to_serve(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn host(rule: &Spot<'_>, errors: &mut Errors) {
+fn host(rule: &Location<'_>, errors: &mut Errors) {
     let host = rule.text("host");
     if host.is_empty() {
         return;
@@ -52,7 +52,7 @@ fn host(rule: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn tls_host(entry: &Spot<'_>, errors: &mut Errors) {
+fn tls_host(entry: &Location<'_>, errors: &mut Errors) {
     for problem in host_problems(entry.value.as_str().unwrap_or_default()) {
         errors.push(entry.invalid("", problem));
     }
@@ -75,7 +75,7 @@ fn host_problems(host: &str) -> Vec<String> {
     }
 }
 
-fn path(place: &Spot<'_>, errors: &mut Errors) {
+fn path(place: &Location<'_>, errors: &mut Errors) {
     let path = place.text("path");
     match place.text("pathType") {
         "" => errors.push(FieldError::required(place.at("pathType"), "pathType must be specified")),
@@ -106,7 +106,7 @@ fn path(place: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn backend(place: &Spot<'_>, errors: &mut Errors) {
+fn backend(place: &Location<'_>, errors: &mut Errors) {
     let mut refuse = |detail: &str| errors.push(FieldError::invalid(place.path.clone(), json!(""), detail));
     match (place.get("resource").is_some(), place.get("service").is_some()) {
         (true, true) => return refuse("cannot set both resource and service backends"),
@@ -128,7 +128,7 @@ fn backend(place: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn class_annotation(ingress: &Spot<'_>, errors: &mut Errors) {
+fn class_annotation(ingress: &Location<'_>, errors: &mut Errors) {
     const ANNOTATION: &str = "kubernetes.io/ingress.class";
     let annotated = ingress.get("metadata.annotations").and_then(|all| all.get(ANNOTATION));
     let class = ingress.get("spec.ingressClassName");
@@ -153,13 +153,13 @@ pub const INGRESS_CLASS: Rules = &[
     ),
 ];
 
-fn controller_change(class: &Spot<'_>, errors: &mut Errors) {
+fn controller_change(class: &Location<'_>, errors: &mut Errors) {
     if class.changes("spec.controller") {
         errors.push(class.invalid("spec.controller", "field is immutable"));
     }
 }
 
-fn controller(spec: &Spot<'_>, errors: &mut Errors) {
+fn controller(spec: &Location<'_>, errors: &mut Errors) {
     let name = spec.text("controller");
     if name.is_empty() {
         return;
@@ -170,7 +170,7 @@ fn controller(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn parameter_scope(parameters: &Spot<'_>, errors: &mut Errors) {
+fn parameter_scope(parameters: &Location<'_>, errors: &mut Errors) {
     let namespace = parameters.at("namespace");
     match parameters.text("scope") {
         "Cluster" if parameters.get("namespace").is_some() => {
@@ -208,7 +208,7 @@ const PEER: Rules = &[
     Code(one_peer),
 ];
 
-fn port_range(port: &Spot<'_>, errors: &mut Errors) {
+fn port_range(port: &Location<'_>, errors: &mut Errors) {
     let Some(end) = port.number("endPort") else { return };
     match port.get("port") {
         None => errors.push(port.invalid("endPort", "may not be specified when `port` is not specified")),
@@ -223,7 +223,7 @@ fn port_range(port: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn one_peer(peer: &Spot<'_>, errors: &mut Errors) {
+fn one_peer(peer: &Location<'_>, errors: &mut Errors) {
     let selectors = peer.get("podSelector").is_some() || peer.get("namespaceSelector").is_some();
     let block = peer.get("ipBlock").is_some();
     if !selectors && !block {
@@ -233,7 +233,7 @@ fn one_peer(peer: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn exceptions(block: &Spot<'_>, errors: &mut Errors) {
+fn exceptions(block: &Location<'_>, errors: &mut Errors) {
     let network = |text: &str| -> Option<(u128, u32)> {
         let (address, bits) = text.split_once('/')?;
         let bits: u32 = bits.parse().ok()?;
@@ -259,7 +259,7 @@ fn exceptions(block: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn policy_types(spec: &Spot<'_>, errors: &mut Errors) {
+fn policy_types(spec: &Location<'_>, errors: &mut Errors) {
     let types = spec.list("policyTypes");
     if types.len() > 2 {
         errors.push(spec.invalid("policyTypes", "may not specify more than two policyTypes"));
@@ -285,16 +285,16 @@ pub const ADDRESS: Rules = &[
     Code(parent_change),
 ];
 
-fn parent_change(address: &Spot<'_>, errors: &mut Errors) {
-    const PARENT: Fields = &[
-        ("group", "Group", Shape::Text),
-        ("resource", "Resource", Shape::Text),
-        ("namespace", "Namespace", Shape::Text),
-        ("name", "Name", Shape::Text),
+fn parent_change(address: &Location<'_>, errors: &mut Errors) {
+    const PARENT: StructFields = &[
+        ("group", "Group", FieldShape::Text),
+        ("resource", "Resource", FieldShape::Text),
+        ("namespace", "Namespace", FieldShape::Text),
+        ("name", "Name", FieldShape::Text),
     ];
     if address.changes("spec.parentRef") {
         let parent = address.get("spec.parentRef");
-        let quoted = parent.map_or("null".to_owned(), |parent| go_struct::quote(parent, PARENT));
+        let quoted = parent.map_or("null".to_owned(), |parent| struct_text::quote(parent, PARENT));
         errors.push(FieldError::quoting(FieldErrorKind::Invalid, "spec.parentRef", &quoted, "field is immutable"));
     }
 }
@@ -303,7 +303,7 @@ fn parent_change(address: &Spot<'_>, errors: &mut Errors) {
 pub const SERVICE_RANGES: Rules =
     &[If(Condition::New, &[Within("spec", &[Code(ranges)])]), If(Condition::Changing, &[Code(range_changes)])];
 
-fn ranges(spec: &Spot<'_>, errors: &mut Errors) {
+fn ranges(spec: &Location<'_>, errors: &mut Errors) {
     let list = spec.list("cidrs");
     match list.len() {
         0 => errors.push(FieldError::required(spec.at("cidrs"), "at least one CIDR required")),
@@ -326,7 +326,7 @@ fn ranges(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn range_changes(object: &Spot<'_>, errors: &mut Errors) {
+fn range_changes(object: &Location<'_>, errors: &mut Errors) {
     const DETAIL: &str = "field is immutable";
     let old = object.old.and_then(|old| old["spec"]["cidrs"].as_array()).map(Vec::as_slice).unwrap_or_default();
     let new = object.list("spec.cidrs");

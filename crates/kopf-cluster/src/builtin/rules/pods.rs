@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 
 use super::evaluate::Errors;
 use super::selectors::labels_at;
-use super::{Condition, Rule, Rules, Spot, Test, tests_of_values as values};
+use super::{Condition, Location, Rule, Rules, ValueCheck, value_checks as values};
 use crate::go::FieldError;
 use crate::values::{addresses, names};
 use Rule::{Code, Each, Forbid, Given, If, In, Is, Must, Required, Within};
-use Test::{Between, OneOf, Text};
+use ValueCheck::{Between, OneOf, Text};
 
 pub const POD: Rules = &[
     Within("spec", SPEC),
@@ -66,16 +66,16 @@ pub const SPEC: Rules = &[
     Code(resource_claims),
 ];
 
-fn security_of_system(spec: &Spot<'_>, errors: &mut Errors) {
+fn security_of_system(spec: &Location<'_>, errors: &mut Errors) {
     spec.check(security::OPERATING_SYSTEM, errors);
 }
 
-fn no_ephemeral(pod: &Spot<'_>, errors: &mut Errors) {
+fn no_ephemeral(pod: &Location<'_>, errors: &mut Errors) {
     pod.check(&[Forbid("spec.ephemeralContainers", "cannot be set on create")], errors);
 }
 
 /// Pods that a kubelet made out of files are bound to its node.
-fn mirror(pod: &Spot<'_>, errors: &mut Errors) {
+fn mirror(pod: &Location<'_>, errors: &mut Errors) {
     const ANNOTATION: &str = "kubernetes.io/config.mirror";
     let annotation = pod.get("metadata.annotations").and_then(|annotations| annotations.get(ANNOTATION));
     if let Some(value) = annotation.filter(|_| pod.text("spec.nodeName").is_empty()) {
@@ -84,14 +84,14 @@ fn mirror(pod: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn gated_node(spec: &Spot<'_>, errors: &mut Errors) {
+fn gated_node(spec: &Location<'_>, errors: &mut Errors) {
     if spec.is_new && !spec.list("schedulingGates").is_empty() && !spec.text("nodeName").is_empty() {
         let detail = "cannot be set until all schedulingGates have been cleared";
         errors.push(FieldError::forbidden(spec.at("nodeName"), detail));
     }
 }
 
-fn hostname(spec: &Spot<'_>, errors: &mut Errors) {
+fn hostname(spec: &Location<'_>, errors: &mut Errors) {
     let hostname = spec.text("hostname");
     if hostname.contains('.') {
         errors.push(spec.invalid("hostname", "must not contain dots"));
@@ -102,7 +102,7 @@ fn hostname(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn dns(spec: &Spot<'_>, errors: &mut Errors) {
+fn dns(spec: &Location<'_>, errors: &mut Errors) {
     let own = spec.text("dnsPolicy") == "None";
     let Some(config) = spec.enter("dnsConfig") else {
         if own {
@@ -136,7 +136,7 @@ fn dns(spec: &Spot<'_>, errors: &mut Errors) {
     });
 }
 
-fn resource_claims(spec: &Spot<'_>, errors: &mut Errors) {
+fn resource_claims(spec: &Location<'_>, errors: &mut Errors) {
     spec.items("resourceClaims", |claim| {
         claim.check(&[Must("name", Text(names::check_label)), Rule::Unique("name")], errors);
         let (name, template) = (claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName"));
@@ -156,14 +156,14 @@ fn resource_claims(spec: &Spot<'_>, errors: &mut Errors) {
     });
 }
 
-fn condition_type(condition: &Spot<'_>, errors: &mut Errors) {
+fn condition_type(condition: &Location<'_>, errors: &mut Errors) {
     let name = condition.text("type");
     for problem in names::check_qualified_name(name) {
         errors.push(FieldError::invalid(condition.at("Type"), json!(name), problem));
     }
 }
 
-fn pod_address(entry: &Spot<'_>, errors: &mut Errors) {
+fn pod_address(entry: &Location<'_>, errors: &mut Errors) {
     let ip = entry.text("ip");
     for problem in addresses::old_address(ip) {
         errors.push(FieldError::invalid(entry.path.clone(), json!(ip), problem));
@@ -175,7 +175,7 @@ pub const TEMPLATE: Rules = &[Code(template_metadata), Within("spec", TEMPLATE_S
 
 const TEMPLATE_SPEC: Rules = &[Code(all_of_spec), Code(no_ephemeral_in_template)];
 
-fn template_metadata(template: &Spot<'_>, errors: &mut Errors) {
+fn template_metadata(template: &Location<'_>, errors: &mut Errors) {
     labels_at(&template.at("labels"), template.get("metadata.labels"), errors);
     for key in template.get("metadata.annotations").and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key)
     {
@@ -185,11 +185,11 @@ fn template_metadata(template: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn all_of_spec(spec: &Spot<'_>, errors: &mut Errors) {
+fn all_of_spec(spec: &Location<'_>, errors: &mut Errors) {
     spec.check(SPEC, errors);
 }
 
-fn no_ephemeral_in_template(spec: &Spot<'_>, errors: &mut Errors) {
+fn no_ephemeral_in_template(spec: &Location<'_>, errors: &mut Errors) {
     if !spec.list("ephemeralContainers").is_empty() {
         let detail = "ephemeral containers not allowed in pod template";
         errors.push(FieldError::forbidden(spec.at("ephemeralContainers"), detail));

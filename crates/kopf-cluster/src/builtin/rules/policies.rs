@@ -5,11 +5,11 @@ use serde_json::json;
 use super::evaluate::Errors;
 use super::registration::{CONDITION, RULE};
 use super::selectors::LABEL_SELECTOR;
-use super::{Condition, Rule, Rules, Spot, Test, tests_of_values as values};
+use super::{Condition, Location, Rule, Rules, ValueCheck, value_checks as values};
 use crate::go::FieldError;
 use crate::values::names;
 use Rule::{Code, Each, Given, If, In, Is, Needs, Required, Unique, Within};
-use Test::{OneOf, Text};
+use ValueCheck::{OneOf, Text};
 
 /// What all policies have in common.
 const COMMON: Rules = &[
@@ -98,19 +98,19 @@ const PARAMETERS: Rules = &[
     Is("parameterNotFoundAction", OneOf(&["Deny", "Allow"])),
 ];
 
-fn exclusive(reference: &Spot<'_>, field: &'static str, errors: &mut Errors) {
+fn exclusive(reference: &Location<'_>, field: &'static str, errors: &mut Errors) {
     if !reference.text("name").is_empty() && reference.get("selector").is_some() {
         errors.push(FieldError::forbidden(reference.at(field), EXCLUSIVE));
     }
 }
 
-fn some_parameter(reference: &Spot<'_>, errors: &mut Errors) {
+fn some_parameter(reference: &Location<'_>, errors: &mut Errors) {
     if reference.text("name").is_empty() && reference.get("selector").is_none() {
         errors.push(FieldError::required(reference.path.clone(), "one of name or selector must be specified"));
     }
 }
 
-fn parameter_kind(reference: &Spot<'_>, errors: &mut Errors) {
+fn parameter_kind(reference: &Location<'_>, errors: &mut Errors) {
     let mut refuse = |field: &str, value: &str, detail: String| {
         errors.push(FieldError::invalid(reference.at(field), json!(value), detail));
     };
@@ -136,7 +136,7 @@ fn parameter_kind(reference: &Spot<'_>, errors: &mut Errors) {
     reference.check(&[Required("apiVersion"), Required("kind")], errors);
 }
 
-fn variable(variable: &Spot<'_>, errors: &mut Errors) {
+fn variable(variable: &Location<'_>, errors: &mut Errors) {
     let name = variable.text("name");
     if name.trim().is_empty() {
         errors.push(FieldError::required(variable.at("name"), "name is not specified"));
@@ -149,7 +149,7 @@ fn variable(variable: &Spot<'_>, errors: &mut Errors) {
 }
 
 /// Only what is created or changed can be made into something else.
-fn only_writes(spec: &Spot<'_>, place: &str, errors: &mut Errors) {
+fn only_writes(spec: &Location<'_>, place: &str, errors: &mut Errors) {
     let supported = ["CREATE", "UPDATE"];
     let rules = spec.list(&format!("{place}.resourceRules"));
     let operations = rules.iter().flat_map(|rule| rule["operations"].as_array().into_iter().flatten());
@@ -163,7 +163,7 @@ fn only_writes(spec: &Spot<'_>, place: &str, errors: &mut Errors) {
 const MUTATIONS: [(&str, &str, &str); 2] =
     [("ApplyConfiguration", "applyConfiguration", "jsonPatch"), ("JSONPatch", "jsonPatch", "applyConfiguration")];
 
-fn mutation(mutation: &Spot<'_>, errors: &mut Errors) {
+fn mutation(mutation: &Location<'_>, errors: &mut Errors) {
     let kind = mutation.text("patchType");
     let Some((_, own, other)) = MUTATIONS.iter().find(|(name, _, _)| *name == kind) else {
         return mutation
@@ -186,7 +186,7 @@ fn mutation(mutation: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn some_validation(spec: &Spot<'_>, errors: &mut Errors) {
+fn some_validation(spec: &Location<'_>, errors: &mut Errors) {
     let detail = "validations or auditAnnotations must contain at least one item";
     if spec.list("validations").is_empty() && spec.list("auditAnnotations").is_empty() {
         errors.push(FieldError::required(spec.at("validations"), detail));
@@ -194,13 +194,13 @@ fn some_validation(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn one_line(validation: &Spot<'_>, errors: &mut Errors) {
+fn one_line(validation: &Location<'_>, errors: &mut Errors) {
     if validation.text("message").trim().contains('\n') {
         errors.push(validation.invalid("message", "must not contain line breaks"));
     }
 }
 
-fn deny_or_warn(spec: &Spot<'_>, errors: &mut Errors) {
+fn deny_or_warn(spec: &Location<'_>, errors: &mut Errors) {
     let list = spec.list("validationActions");
     if list.iter().any(|action| action == "Deny") && list.iter().any(|action| action == "Warn") {
         let detail = "must not contain both Deny and Warn (repeating the same validation failure information in the \

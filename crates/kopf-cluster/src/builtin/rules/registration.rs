@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::evaluate::Errors;
 use super::selectors::LABEL_SELECTOR;
-use super::{Condition, Rule, Rules, Spot, Test, tests_of_values as values};
+use super::{Condition, Location, Rule, Rules, ValueCheck, value_checks as values};
 use crate::go::FieldError;
 use crate::values::names;
 use Rule::{Code, Each, Given, If, In, Is, Must, Needs, Required, Unique, Within};
-use Test::{OneOf, Text};
+use ValueCheck::{OneOf, Text};
 
 pub const WEBHOOKS: Rules = &[Each(
     "webhooks",
@@ -46,7 +46,7 @@ pub const RULE: Rules = &[
     Is("scope", OneOf(&["*", "Cluster", "Namespaced"])),
 ];
 
-fn webhook_name(webhook: &Spot<'_>, errors: &mut Errors) {
+fn webhook_name(webhook: &Location<'_>, errors: &mut Errors) {
     let name = webhook.text("name");
     if name.is_empty() {
         errors.push(FieldError::required(webhook.at("name"), ""));
@@ -61,21 +61,21 @@ fn webhook_name(webhook: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn operations(rule: &Spot<'_>, errors: &mut Errors) {
-    const KNOWN: Test = OneOf(&["*", "CONNECT", "CREATE", "DELETE", "UPDATE"]);
+fn operations(rule: &Location<'_>, errors: &mut Errors) {
+    const KNOWN: ValueCheck = OneOf(&["*", "CONNECT", "CREATE", "DELETE", "UPDATE"]);
     alone(rule, "operations", "operations", errors);
     rule.check(&[Each("operations", &[Given("", KNOWN)])], errors);
 }
 
 /// A star stands for all, so that nothing else can stand beside it.
-fn alone(rule: &Spot<'_>, field: &str, what: &str, errors: &mut Errors) {
+fn alone(rule: &Location<'_>, field: &str, what: &str, errors: &mut Errors) {
     let list = rule.list(field);
     if list.len() > 1 && list.iter().any(|entry| entry == "*") {
         errors.push(rule.invalid(field, format!("if '*' is present, must not specify other {what}")));
     }
 }
 
-fn resources(rule: &Spot<'_>, errors: &mut Errors) {
+fn resources(rule: &Location<'_>, errors: &mut Errors) {
     let list: Vec<&str> = rule.list("resources").iter().filter_map(Value::as_str).collect();
     for (index, entry) in list.iter().enumerate() {
         let path = format!("{}[{index}]", rule.at("resources"));
@@ -102,7 +102,7 @@ fn resources(rule: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn side_effects(webhook: &Spot<'_>, errors: &mut Errors) {
+fn side_effects(webhook: &Location<'_>, errors: &mut Errors) {
     const RULES: Rules = &[
         Needs("sideEffects", "must specify one of None, NoneOnDryRun"),
         Is("sideEffects", OneOf(&["None", "NoneOnDryRun"])),
@@ -110,13 +110,13 @@ fn side_effects(webhook: &Spot<'_>, errors: &mut Errors) {
     webhook.check(RULES, errors);
 }
 
-fn timeout(webhook: &Spot<'_>, errors: &mut Errors) {
+fn timeout(webhook: &Location<'_>, errors: &mut Errors) {
     if webhook.number("timeoutSeconds").is_some_and(|seconds| !(1..=30).contains(&seconds)) {
         errors.push(webhook.invalid("timeoutSeconds", "the timeout value must be between 1 and 30 seconds"));
     }
 }
 
-fn review_versions(webhook: &Spot<'_>, errors: &mut Errors) {
+fn review_versions(webhook: &Location<'_>, errors: &mut Errors) {
     let list = webhook.list("admissionReviewVersions");
     if list.is_empty() {
         let field = webhook.at("admissionReviewVersions");
@@ -138,7 +138,7 @@ fn review_versions(webhook: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn client(webhook: &Spot<'_>, errors: &mut Errors) {
+fn client(webhook: &Location<'_>, errors: &mut Errors) {
     let config = webhook.within("clientConfig");
     match (config.get("url"), config.enter("service")) {
         (Some(url), None) => {
@@ -181,7 +181,7 @@ fn url_problems(url: &str) -> Vec<(String, String)> {
     problems
 }
 
-fn service_path(service: &Spot<'_>, errors: &mut Errors) {
+fn service_path(service: &Location<'_>, errors: &mut Errors) {
     let path = service.text("path");
     if path.is_empty() || path == "/" {
         return;
@@ -200,7 +200,7 @@ fn service_path(service: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn service_port(service: &Spot<'_>, errors: &mut Errors) {
+fn service_port(service: &Location<'_>, errors: &mut Errors) {
     if service.number("port").is_some_and(|port| !(1..=65535).contains(&port)) {
         errors.push(service.invalid("port", "port is not valid: must be between 1 and 65535, inclusive"));
     }
@@ -221,7 +221,7 @@ pub const API_SERVICE: Rules = &[
     ),
 ];
 
-fn service_name(service: &Spot<'_>, errors: &mut Errors) {
+fn service_name(service: &Location<'_>, errors: &mut Errors) {
     let expected = format!("{}.{}", service.text("spec.version"), service.text("spec.group"));
     if service.text("metadata.name") != expected {
         let detail = format!("must be `spec.version+\".\"+spec.group`: \"{expected}\"");
@@ -229,7 +229,7 @@ fn service_name(service: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn legacy_group(spec: &Spot<'_>, errors: &mut Errors) {
+fn legacy_group(spec: &Location<'_>, errors: &mut Errors) {
     let group = spec.text("group");
     if group.is_empty() && spec.text("version") != "v1" {
         let detail = "only v1 may have an empty group and it better be legacy kube";
@@ -239,7 +239,7 @@ fn legacy_group(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn priorities(spec: &Spot<'_>, errors: &mut Errors) {
+fn priorities(spec: &Location<'_>, errors: &mut Errors) {
     for (field, limit) in [("groupPriorityMinimum", 20_000), ("versionPriority", 1_000)] {
         let number = spec.number(field).unwrap_or_default();
         if number <= 0 || number > limit {
@@ -249,7 +249,7 @@ fn priorities(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn trust(spec: &Spot<'_>, errors: &mut Errors) {
+fn trust(spec: &Location<'_>, errors: &mut Errors) {
     let skips = spec.get("insecureSkipTLSVerify") == Some(&Value::Bool(true));
     let has_bundle = !spec.text("caBundle").is_empty();
     if spec.get("service").is_none() {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::evaluate::Errors;
-use super::{Rule, Rules, Spot};
+use super::{Location, Rule, Rules};
 use crate::go::FieldError;
 use crate::values::names;
 use Rule::{Code, Each};
@@ -13,7 +13,7 @@ pub const LABEL_SELECTOR: Rules = &[Code(match_labels), Each("matchExpressions",
 
 const REQUIREMENT: Rules = &[Code(operator), Code(requirement_key), Code(requirement_values)];
 
-fn match_labels(selector: &Spot<'_>, errors: &mut Errors) {
+fn match_labels(selector: &Location<'_>, errors: &mut Errors) {
     labels_at(&selector.at("matchLabels"), selector.get("matchLabels"), errors);
 }
 
@@ -29,7 +29,7 @@ pub fn labels_at(path: &str, labels: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-fn operator(requirement: &Spot<'_>, errors: &mut Errors) {
+fn operator(requirement: &Location<'_>, errors: &mut Errors) {
     let has_values = !requirement.list("values").is_empty();
     match requirement.text("operator") {
         "In" | "NotIn" if !has_values => {
@@ -48,14 +48,14 @@ fn operator(requirement: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn requirement_key(requirement: &Spot<'_>, errors: &mut Errors) {
+fn requirement_key(requirement: &Location<'_>, errors: &mut Errors) {
     let key = requirement.text("key");
     for problem in names::check_qualified_name(key) {
         errors.push(FieldError::invalid(requirement.at("key"), json!(key), problem));
     }
 }
 
-fn requirement_values(requirement: &Spot<'_>, errors: &mut Errors) {
+fn requirement_values(requirement: &Location<'_>, errors: &mut Errors) {
     for (index, value) in requirement.list("values").iter().enumerate() {
         for problem in names::check_label_value(value.as_str().unwrap_or_default()) {
             errors.push(FieldError::invalid(format!("{}[{index}]", requirement.at("values")), value.clone(), problem));

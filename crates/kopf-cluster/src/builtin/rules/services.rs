@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::evaluate::Errors;
 use super::selectors::labels_at;
-use super::{Condition, Rule, Rules, Spot, Test};
+use super::{Condition, Location, Rule, Rules, ValueCheck};
 use crate::go::{FieldError, FieldErrorKind};
 use crate::values::{addresses, names};
 use Rule::{Code, Each, Given, If, Immutable, In, Is, Must, Needs, Required, Within};
-use Test::{Between, OneOf, PortOrName, Text};
+use ValueCheck::{Between, OneOf, PortOrName, Text};
 
 pub const SERVICE: Rules = &[
     If(Condition::Changing, &[Code(address_change)]),
@@ -43,17 +43,17 @@ const PORT: Rules = &[
     Is("appProtocol", Text(names::check_qualified_name)),
 ];
 
-fn is_headless(spec: &Spot<'_>) -> bool {
+fn is_headless(spec: &Location<'_>) -> bool {
     spec.text("clusterIP") == "None"
 }
 
-fn needed_ports(spec: &Spot<'_>, errors: &mut Errors) {
+fn needed_ports(spec: &Location<'_>, errors: &mut Errors) {
     if spec.list("ports").is_empty() && !is_headless(spec) && spec.text("type") != "ExternalName" {
         errors.push(FieldError::required(spec.at("ports"), ""));
     }
 }
 
-fn kind_of_service(spec: &Spot<'_>, errors: &mut Errors) {
+fn kind_of_service(spec: &Location<'_>, errors: &mut Errors) {
     let kind = spec.text("type");
     match kind {
         "NodePort" | "LoadBalancer" if is_headless(spec) => {
@@ -78,7 +78,7 @@ fn kind_of_service(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn port_name(port: &Spot<'_>, errors: &mut Errors) {
+fn port_name(port: &Location<'_>, errors: &mut Errors) {
     let name = port.text("name");
     let alone = port.parent.is_some_and(|spec| spec.list("ports").len() <= 1);
     if name.is_empty() {
@@ -95,18 +95,18 @@ fn port_name(port: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn selector(spec: &Spot<'_>, errors: &mut Errors) {
+fn selector(spec: &Location<'_>, errors: &mut Errors) {
     labels_at(&spec.at("selector"), spec.get("selector"), errors);
 }
 
-fn affinity_timeout(spec: &Spot<'_>, errors: &mut Errors) {
+fn affinity_timeout(spec: &Location<'_>, errors: &mut Errors) {
     let field = "sessionAffinityConfig.clientIP.timeoutSeconds";
     if spec.number(field).is_some_and(|seconds| !(1..=86400).contains(&seconds)) {
         errors.push(spec.invalid(field, "must be greater than 0 and less than 86400"));
     }
 }
 
-fn addresses(spec: &Spot<'_>, errors: &mut Errors) {
+fn addresses(spec: &Location<'_>, errors: &mut Errors) {
     for (index, family) in spec.list("ipFamilies").iter().enumerate() {
         let path = spec.at(&format!("ipFamilies[{index}]"));
         match family.as_str().unwrap_or_default() {
@@ -146,7 +146,7 @@ fn addresses(spec: &Spot<'_>, errors: &mut Errors) {
 }
 
 /// Addresses that never lead to another machine.
-pub fn not_special(entry: &Spot<'_>, errors: &mut Errors) {
+pub fn not_special(entry: &Location<'_>, errors: &mut Errors) {
     let Some(text) = entry.value.as_str() else { return };
     special_address(&entry.path, text, errors);
 }
@@ -170,7 +170,7 @@ fn special_address(path: &str, text: &str, errors: &mut Errors) {
 }
 
 /// The same port twice is told by what counts of it.
-fn same_port(spec: &Spot<'_>, errors: &mut Errors) {
+fn same_port(spec: &Location<'_>, errors: &mut Errors) {
     let inside = spec.text("type") == "ClusterIP" || spec.text("type").is_empty();
     spec.items("ports", |port| {
         if inside && port.number("nodePort").is_some_and(|number| number != 0) {
@@ -190,7 +190,7 @@ fn same_port(spec: &Spot<'_>, errors: &mut Errors) {
     });
 }
 
-fn only_outside(spec: &Spot<'_>, errors: &mut Errors) {
+fn only_outside(spec: &Location<'_>, errors: &mut Errors) {
     let outside = matches!(spec.text("type"), "NodePort" | "LoadBalancer") || !spec.list("externalIPs").is_empty();
     let policy = spec.text("externalTrafficPolicy");
     if !outside && !policy.is_empty() {
@@ -205,7 +205,7 @@ fn only_outside(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn load_balancer(spec: &Spot<'_>, errors: &mut Errors) {
+fn load_balancer(spec: &Location<'_>, errors: &mut Errors) {
     let is_one = spec.text("type") == "LoadBalancer";
     let detail = "may only be used when `type` is 'LoadBalancer'";
     let ranges = spec.list("loadBalancerSourceRanges");
@@ -230,7 +230,7 @@ fn load_balancer(spec: &Spot<'_>, errors: &mut Errors) {
 }
 
 /// An address stays, as long as the service has one.
-fn address_change(service: &Spot<'_>, errors: &mut Errors) {
+fn address_change(service: &Location<'_>, errors: &mut Errors) {
     let old = service.old.and_then(|old| old["spec"]["clusterIP"].as_str()).unwrap_or_default();
     let was = service.old.and_then(|old| old["spec"]["type"].as_str()).unwrap_or_default();
     let kinds = [was, service.text("spec.type")];
@@ -241,7 +241,7 @@ fn address_change(service: &Spot<'_>, errors: &mut Errors) {
     errors.push(FieldError::invalid("spec.clusterIPs[0]", value, "may not change once set"));
 }
 
-fn balanced(service: &Spot<'_>, errors: &mut Errors) {
+fn balanced(service: &Location<'_>, errors: &mut Errors) {
     let status = service.within("status");
     let ingress = status.list("loadBalancer.ingress");
     if !ingress.is_empty() && service.text("spec.type") != "LoadBalancer" {
@@ -255,7 +255,7 @@ fn balanced(service: &Spot<'_>, errors: &mut Errors) {
 /// Where a load balancer can be reached.
 pub const POINT: Rules = &[Is("ip", Text(addresses::old_address)), Code(host_of_point)];
 
-fn host_of_point(point: &Spot<'_>, errors: &mut Errors) {
+fn host_of_point(point: &Location<'_>, errors: &mut Errors) {
     let name = point.text("hostname");
     if name.is_empty() {
         return;
@@ -293,14 +293,14 @@ const ADDRESS: Rules = &[
     Code(usual_address),
 ];
 
-fn some_address(subset: &Spot<'_>, errors: &mut Errors) {
+fn some_address(subset: &Location<'_>, errors: &mut Errors) {
     if subset.list("addresses").is_empty() && subset.list("notReadyAddresses").is_empty() {
         let detail = "must specify `addresses` or `notReadyAddresses`";
         errors.push(FieldError::required(subset.path.clone(), detail));
     }
 }
 
-fn usual_address(address: &Spot<'_>, errors: &mut Errors) {
+fn usual_address(address: &Location<'_>, errors: &mut Errors) {
     let text = address.text("ip");
     if text.parse::<std::net::IpAddr>().is_err() {
         errors.push(FieldError::invalid(address.at("ip"), json!(text), "must be a valid IP address"));
@@ -308,7 +308,7 @@ fn usual_address(address: &Spot<'_>, errors: &mut Errors) {
     special_address(&address.at("ip"), text, errors);
 }
 
-fn subset_port_name(port: &Spot<'_>, errors: &mut Errors) {
+fn subset_port_name(port: &Location<'_>, errors: &mut Errors) {
     let name = port.text("name");
     if name.is_empty() && port.parent.is_some_and(|subset| subset.list("ports").len() > 1) {
         errors.push(FieldError::required(port.at("name"), ""));
@@ -342,7 +342,7 @@ pub const ENDPOINT_SLICE: Rules = &[
     Immutable("addressType"),
 ];
 
-fn slice_addresses(endpoint: &Spot<'_>, errors: &mut Errors) {
+fn slice_addresses(endpoint: &Location<'_>, errors: &mut Errors) {
     let kind = endpoint.parent.map(|slice| slice.text("addressType")).unwrap_or_default();
     for (index, address) in endpoint.list("addresses").iter().enumerate() {
         let text = address.as_str().unwrap_or_default();
@@ -369,7 +369,7 @@ fn slice_addresses(endpoint: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn slice_port_name(port: &Spot<'_>, errors: &mut Errors) {
+fn slice_port_name(port: &Location<'_>, errors: &mut Errors) {
     let name = port.text("name");
     if !name.is_empty() {
         for problem in names::check_label(name) {

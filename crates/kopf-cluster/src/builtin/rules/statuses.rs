@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::evaluate::Errors;
-use super::{Rule, Rules, Spot, Test};
+use super::{Location, Rule, Rules, ValueCheck};
 use crate::go::{FieldError, FieldErrorKind};
 use Rule::{Code, Given, Within};
-use Test::NonNegative;
+use ValueCheck::NonNegative;
 
 pub const DEPLOYMENT: Rules = &[Within(
     "status",
@@ -102,24 +102,24 @@ pub const JOB: Rules = &[Within(
     ],
 )];
 
-fn count(status: &Spot<'_>, field: &str) -> i64 {
+fn count(status: &Location<'_>, field: &str) -> i64 {
     status.number(field).unwrap_or_default()
 }
 
-fn parts(status: &Spot<'_>, fields: &[&str], errors: &mut Errors) {
+fn parts(status: &Location<'_>, fields: &[&str], errors: &mut Errors) {
     for field in fields {
         no_more_than(status, field, "replicas", "status.replicas", errors);
     }
 }
 
-fn no_more_than(status: &Spot<'_>, field: &str, whole: &str, named: &str, errors: &mut Errors) {
+fn no_more_than(status: &Location<'_>, field: &str, whole: &str, named: &str, errors: &mut Errors) {
     if count(status, field) > count(status, whole) {
         let detail = format!("cannot be greater than {named}");
         errors.push(FieldError::invalid(status.at(field), json!(count(status, field)), detail));
     }
 }
 
-fn fewer_collisions(status: &Spot<'_>, errors: &mut Errors) {
+fn fewer_collisions(status: &Location<'_>, errors: &mut Errors) {
     let old = status.old.map(|old| old["collisionCount"].as_i64().unwrap_or_default()).unwrap_or_default();
     let new = count(status, "collisionCount");
     let known = status.old.is_some_and(|old| old.get("collisionCount").is_some());
@@ -129,7 +129,7 @@ fn fewer_collisions(status: &Spot<'_>, errors: &mut Errors) {
 }
 
 /// Counters of finished pods never go back.
-fn job_counters(status: &Spot<'_>, errors: &mut Errors) {
+fn job_counters(status: &Location<'_>, errors: &mut Errors) {
     for field in ["failed", "succeeded"] {
         let old = status.old.and_then(|old| old[field].as_i64()).unwrap_or_default();
         let new = count(status, field);
@@ -141,7 +141,7 @@ fn job_counters(status: &Spot<'_>, errors: &mut Errors) {
 }
 
 /// A job that runs has begun when it has begun.
-fn job_start(status: &Spot<'_>, errors: &mut Errors) {
+fn job_start(status: &Location<'_>, errors: &mut Errors) {
     let before = status.old.map(|old| &old["startTime"]).filter(|time| time.is_string());
     let suspended = status.parent.is_some_and(|job| job.get("spec.suspend") == Some(&Value::Bool(true)));
     let now = status.get("startTime");
@@ -152,7 +152,7 @@ fn job_start(status: &Spot<'_>, errors: &mut Errors) {
 }
 
 /// A job ends in an order: first the reason is known, then it is over.
-fn job_end(status: &Spot<'_>, errors: &mut Errors) {
+fn job_end(status: &Location<'_>, errors: &mut Errors) {
     let is = |name: &str| {
         status.list("conditions").iter().any(|condition| condition["type"] == name && condition["status"] == "True")
     };

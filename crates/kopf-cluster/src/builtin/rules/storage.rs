@@ -8,12 +8,12 @@ use super::evaluate::Errors;
 use super::pods::scheduling::NODE_SELECTOR;
 use super::pods::volume_sources::*;
 use super::selectors::LABEL_SELECTOR;
-use super::{Condition, Rule, Rules, Spot, Test, tests_of_values as values};
+use super::{Condition, Location, Rule, Rules, ValueCheck, value_checks as values};
 use crate::go::quantity::Quantity;
 use crate::go::{FieldError, internal};
 use crate::values::names;
 use Rule::{Code, Each, Forbid, If, Immutable, In, Is, Must, Needs, Required, Within};
-use Test::{OneOf, Text};
+use ValueCheck::{OneOf, Text};
 
 const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
@@ -32,7 +32,7 @@ pub const CLAIM_SPEC: Rules = &[
 
 pub const CLAIM_STATUS: Rules = &[Code(|claim, errors| quantities(claim, "status.capacity", errors))];
 
-fn access_modes(spec: &Spot<'_>, errors: &mut Errors) {
+fn access_modes(spec: &Location<'_>, errors: &mut Errors) {
     let modes = spec.list("accessModes");
     for mode in modes.iter().filter(|mode| !mode.as_str().is_some_and(|mode| MODES.contains(&mode))) {
         errors.push(FieldError::not_supported(spec.at("accessModes"), mode.clone(), &MODES.map(str::to_owned)));
@@ -43,7 +43,7 @@ fn access_modes(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn claimed_storage(spec: &Spot<'_>, errors: &mut Errors) {
+fn claimed_storage(spec: &Location<'_>, errors: &mut Errors) {
     let path = format!("{}[storage]", spec.at("resources"));
     match spec.get("resources.requests.storage").and_then(Quantity::of) {
         None => errors.push(FieldError::required(path, "")),
@@ -54,7 +54,7 @@ fn claimed_storage(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn quantities(object: &Spot<'_>, field: &str, errors: &mut Errors) {
+fn quantities(object: &Location<'_>, field: &str, errors: &mut Errors) {
     for (name, amount) in object.get(field).and_then(Value::as_object).into_iter().flatten() {
         if let Some(quantity) = Quantity::of(amount).filter(|quantity| quantity.is_negative()) {
             let path = format!("{field}[{name}]");
@@ -65,7 +65,7 @@ fn quantities(object: &Spot<'_>, field: &str, errors: &mut Errors) {
 }
 
 /// Claims stay as they are: a volume may be found for them, and bound ones may grow.
-fn claim_changes(claim: &Spot<'_>, errors: &mut Errors) {
+fn claim_changes(claim: &Location<'_>, errors: &mut Errors) {
     let Some(old) = claim.old else { return };
     let (before, after) = (&old["spec"], &claim.value["spec"]);
     let (mut was, mut is) = (before.clone(), after.clone());
@@ -117,7 +117,7 @@ pub const VOLUME: Rules = &[
 ];
 
 /// What a volume is; some things cannot be said where it is a part of something else.
-pub fn volume_spec(spec: &Spot<'_>, is_inline: bool, errors: &mut Errors) {
+pub fn volume_spec(spec: &Location<'_>, is_inline: bool, errors: &mut Errors) {
     const INLINE: Rules = &[
         If(Condition::Has("claimRef"), &[Forbid("claimRef", "may not be specified in the context of inline volumes")]),
         If(Condition::Has("capacity"), &[Forbid("capacity", "may not be specified in the context of inline volumes")]),
@@ -144,7 +144,7 @@ pub fn volume_spec(spec: &Spot<'_>, is_inline: bool, errors: &mut Errors) {
     spec.check(REST, errors);
 }
 
-fn capacity(spec: &Spot<'_>, errors: &mut Errors) {
+fn capacity(spec: &Location<'_>, errors: &mut Errors) {
     let capacity = spec.get("capacity");
     let only_storage =
         capacity.and_then(Value::as_object).is_some_and(|map| map.len() == 1 && map.contains_key("storage"));
@@ -191,7 +191,7 @@ const SOURCES: &[(&str, Rules)] = &[
     ("csi", &[Required("driver"), Is("driver", Text(names::check_subdomain)), Required("volumeHandle")]),
 ];
 
-fn volume_source(spec: &Spot<'_>, errors: &mut Errors) {
+fn volume_source(spec: &Location<'_>, errors: &mut Errors) {
     let mut found = 0;
     for (field, rules) in SOURCES {
         let Some(source) = spec.enter(field) else { continue };
@@ -210,7 +210,7 @@ fn volume_source(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn recycled_root(spec: &Spot<'_>, errors: &mut Errors) {
+fn recycled_root(spec: &Location<'_>, errors: &mut Errors) {
     if spec.text("hostPath.path") == "/" && spec.text("persistentVolumeReclaimPolicy") == "Recycle" {
         let rules: Rules =
             &[Forbid("persistentVolumeReclaimPolicy", "may not be 'recycle' for a hostPath mount of '/'")];
@@ -218,7 +218,7 @@ fn recycled_root(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn volume_changes(volume: &Spot<'_>, errors: &mut Errors) {
+fn volume_changes(volume: &Location<'_>, errors: &mut Errors) {
     let changed = SOURCES.iter().any(|(field, _)| volume.changes(&format!("spec.{field}")));
     if let Some(old) = volume.old.filter(|_| changed) {
         let changes = internal::difference("PersistentVolumeSource", &old["spec"], &volume.value["spec"]);

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use super::evaluate::Errors;
 use super::pods::TEMPLATE;
 use super::selectors::{self, LABEL_SELECTOR};
-use super::{Condition, Rule, Rules, Spot, Test};
-use crate::go::go_struct::{self, Fields, Shape};
+use super::{Condition, Location, Rule, Rules, ValueCheck};
+use crate::go::struct_text::{self, FieldShape, StructFields};
 use crate::go::{FieldError, FieldErrorKind};
 use crate::values::names;
 use Rule::{Code, Each, Forbid, Given, If, Immutable, In, Is, Required, Within};
-use Test::{NonNegative, NumberOrPart, NumberOrPercent, OneOf, Text};
+use ValueCheck::{NonNegative, NumberOrPart, NumberOrPercent, OneOf, Text};
 
 pub const DEPLOYMENT: Rules = &[
     Within(
@@ -94,7 +94,7 @@ pub const POD_TEMPLATE_OBJECT: Rules = &[Within("template", TEMPLATE)];
 pub const CONTROLLER_REVISION: Rules =
     &[Rule::Given("revision", NonNegative), If(Condition::New, &[Code(revision_data)]), Immutable("data")];
 
-fn revision_data(revision: &Spot<'_>, errors: &mut Errors) {
+fn revision_data(revision: &Location<'_>, errors: &mut Errors) {
     match revision.get("data") {
         None => errors.push(FieldError::required("data", "data is mandatory")),
         Some(Value::Object(_)) => {}
@@ -113,7 +113,7 @@ pub const DISRUPTION_BUDGET: Rules = &[Within(
     ],
 )];
 
-fn selector(spec: &Spot<'_>, errors: &mut Errors) {
+fn selector(spec: &Location<'_>, errors: &mut Errors) {
     let Some(selector) = spec.enter("selector") else {
         errors.push(FieldError::required(spec.at("selector"), ""));
         return;
@@ -138,10 +138,10 @@ fn is_usable(selector: &Value) -> bool {
 }
 
 /// The template must be one that the selector finds, and one that runs for ever.
-fn fitting_template(spec: &Spot<'_>, errors: &mut Errors) {
+fn fitting_template(spec: &Location<'_>, errors: &mut Errors) {
     let selector = spec.get("selector").cloned().unwrap_or_default();
     if !selector.is_null() && !is_usable(&selector) {
-        let quoted = go_struct::selector(&selector);
+        let quoted = struct_text::selector(&selector);
         let detail = "invalid label selector";
         errors.push(FieldError::quoting(FieldErrorKind::Invalid, spec.at("selector"), &quoted, detail));
         return;
@@ -154,7 +154,7 @@ fn fitting_template(spec: &Spot<'_>, errors: &mut Errors) {
     endless(&template, "ReplicaSet", errors);
 }
 
-fn labels_fit(spec: &Spot<'_>, selector: &Value, errors: &mut Errors) {
+fn labels_fit(spec: &Location<'_>, selector: &Value, errors: &mut Errors) {
     let labels = spec.get("template.metadata.labels").cloned().unwrap_or_default();
     if selector.is_null() || !selectors::selects(selector, &labels) {
         let detail = "`selector` does not match template `labels`";
@@ -162,7 +162,7 @@ fn labels_fit(spec: &Spot<'_>, selector: &Value, errors: &mut Errors) {
     }
 }
 
-fn endless(template: &Spot<'_>, kind: &str, errors: &mut Errors) {
+fn endless(template: &Location<'_>, kind: &str, errors: &mut Errors) {
     let policy = template.text("spec.restartPolicy");
     if !policy.is_empty() && policy != "Always" {
         let field = template.at("spec.restartPolicy");
@@ -174,22 +174,23 @@ fn endless(template: &Spot<'_>, kind: &str, errors: &mut Errors) {
     }
 }
 
-fn immutable_selector(object: &Spot<'_>, errors: &mut Errors) {
+fn immutable_selector(object: &Location<'_>, errors: &mut Errors) {
     if object.changes("spec.selector") {
-        let quoted = go_struct::selector(object.get("spec.selector").unwrap_or(&Value::Null));
+        let quoted = struct_text::selector(object.get("spec.selector").unwrap_or(&Value::Null));
         let error = FieldError::quoting(FieldErrorKind::Invalid, "spec.selector", &quoted, "field is immutable");
         errors.push(error);
     }
 }
 
-const STRATEGY: Fields = &[("type", "Type", Shape::Plain), ("rollingUpdate", "RollingUpdate", Shape::Plain)];
+const STRATEGY: StructFields =
+    &[("type", "Type", FieldShape::Plain), ("rollingUpdate", "RollingUpdate", FieldShape::Plain)];
 
-fn deployment_strategy(spec: &Spot<'_>, errors: &mut Errors) {
+fn deployment_strategy(spec: &Location<'_>, errors: &mut Errors) {
     const ROLLING: Rules = &[
         Given("maxUnavailable", NumberOrPercent),
         Given("maxSurge", NumberOrPercent),
         Code(some_progress),
-        Given("maxUnavailable", Test::AtMostAll),
+        Given("maxUnavailable", ValueCheck::AtMostAll),
     ];
     let strategy = spec.within("strategy");
     let with_rolling = strategy.get("rollingUpdate").is_some();
@@ -202,7 +203,7 @@ fn deployment_strategy(spec: &Spot<'_>, errors: &mut Errors) {
         "RollingUpdate" => strategy.within("rollingUpdate").check(ROLLING, errors),
         _ => {
             let detail = "supported values: \"Recreate\", \"RollingUpdate\"";
-            let quoted = go_struct::quote(strategy.value, STRATEGY);
+            let quoted = struct_text::quote(strategy.value, STRATEGY);
             errors.push(FieldError::quoting(FieldErrorKind::NotSupported, strategy.path, &quoted, detail));
         }
     }
@@ -217,7 +218,7 @@ fn amount(value: Option<&Value>) -> i64 {
     }
 }
 
-fn some_progress(rolling: &Spot<'_>, errors: &mut Errors) {
+fn some_progress(rolling: &Location<'_>, errors: &mut Errors) {
     if amount(rolling.get("maxUnavailable")) == 0 && amount(rolling.get("maxSurge")) == 0 {
         let value = rolling.get("maxUnavailable").filter(|value| !value.is_string()).cloned().unwrap_or(json!(0));
         let shown = rolling.get("maxUnavailable").cloned().unwrap_or(value);
@@ -226,14 +227,14 @@ fn some_progress(rolling: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn progress_deadline(spec: &Spot<'_>, errors: &mut Errors) {
+fn progress_deadline(spec: &Location<'_>, errors: &mut Errors) {
     let deadline = spec.number("progressDeadlineSeconds");
     if deadline.is_some_and(|deadline| deadline <= spec.number("minReadySeconds").unwrap_or_default()) {
         errors.push(spec.invalid("progressDeadlineSeconds", "must be greater than minReadySeconds"));
     }
 }
 
-fn pod_management(spec: &Spot<'_>, errors: &mut Errors) {
+fn pod_management(spec: &Location<'_>, errors: &mut Errors) {
     match spec.text("podManagementPolicy") {
         "" => errors.push(FieldError::required(spec.at("podManagementPolicy"), "")),
         "OrderedReady" | "Parallel" => {}
@@ -241,30 +242,30 @@ fn pod_management(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn stateful_strategy(spec: &Spot<'_>, errors: &mut Errors) {
+fn stateful_strategy(spec: &Location<'_>, errors: &mut Errors) {
     const ROLLING: Rules = &[Given("partition", NonNegative), Given("maxUnavailable", NumberOrPercent)];
-    const SHOWN: Fields =
-        &[("partition", "Partition", Shape::Plain), ("maxUnavailable", "MaxUnavailable", Shape::Plain)];
+    const SHOWN: StructFields =
+        &[("partition", "Partition", FieldShape::Plain), ("maxUnavailable", "MaxUnavailable", FieldShape::Plain)];
     let strategy = spec.within("updateStrategy");
     match strategy.text("type") {
         "" => errors.push(FieldError::required(strategy.path, "")),
         "OnDelete" => {
             if let Some(rolling) = strategy.enter("rollingUpdate") {
-                let quoted = go_struct::quote(rolling.value, SHOWN);
+                let quoted = struct_text::quote(rolling.value, SHOWN);
                 let detail = "only allowed for updateStrategy 'RollingUpdate'";
                 errors.push(FieldError::quoting(FieldErrorKind::Invalid, rolling.path, &quoted, detail));
             }
         }
         "RollingUpdate" => strategy.within("rollingUpdate").check(ROLLING, errors),
         _ => {
-            let quoted = go_struct::quote(strategy.value, STRATEGY);
+            let quoted = struct_text::quote(strategy.value, STRATEGY);
             let detail = "must be 'RollingUpdate' or 'OnDelete'";
             errors.push(FieldError::quoting(FieldErrorKind::Invalid, strategy.path, &quoted, detail));
         }
     }
 }
 
-fn stateful_selector(spec: &Spot<'_>, errors: &mut Errors) {
+fn stateful_selector(spec: &Location<'_>, errors: &mut Errors) {
     let Some(selector) = spec.enter("selector") else {
         errors.push(FieldError::required(spec.at("selector"), ""));
         return;
@@ -276,10 +277,10 @@ fn stateful_selector(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn stateful_template(spec: &Spot<'_>, errors: &mut Errors) {
+fn stateful_template(spec: &Location<'_>, errors: &mut Errors) {
     let selector = spec.get("selector").cloned().unwrap_or_default();
     if !selector.is_null() && !is_usable(&selector) {
-        let quoted = go_struct::selector(&selector);
+        let quoted = struct_text::selector(&selector);
         errors.push(FieldError::quoting(FieldErrorKind::Invalid, spec.at("selector"), &quoted, ""));
         return;
     }
@@ -291,7 +292,7 @@ fn stateful_template(spec: &Spot<'_>, errors: &mut Errors) {
     endless(&template, "StatefulSet", errors);
 }
 
-fn stateful_changes(set: &Spot<'_>, errors: &mut Errors) {
+fn stateful_changes(set: &Location<'_>, errors: &mut Errors) {
     const MOVABLE: [&str; 7] = [
         "replicas",
         "ordinals",
@@ -319,7 +320,7 @@ fn stateful_changes(set: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn daemon_template(spec: &Spot<'_>, errors: &mut Errors) {
+fn daemon_template(spec: &Location<'_>, errors: &mut Errors) {
     let selector = spec.get("selector").cloned().unwrap_or_default();
     if let Some(place) = spec.enter("selector") {
         place.check(LABEL_SELECTOR, errors);
@@ -340,7 +341,7 @@ fn daemon_template(spec: &Spot<'_>, errors: &mut Errors) {
     endless(&template, "DaemonSet", errors);
 }
 
-fn daemon_strategy(spec: &Spot<'_>, errors: &mut Errors) {
+fn daemon_strategy(spec: &Location<'_>, errors: &mut Errors) {
     let strategy = spec.within("updateStrategy");
     match strategy.text("type") {
         "OnDelete" => {}
@@ -359,14 +360,14 @@ fn daemon_strategy(spec: &Spot<'_>, errors: &mut Errors) {
             }
         }
         _ => {
-            let quoted = go_struct::quote(strategy.value, STRATEGY);
+            let quoted = struct_text::quote(strategy.value, STRATEGY);
             let detail = "supported values: \"RollingUpdate\", \"OnDelete\"";
             errors.push(FieldError::quoting(FieldErrorKind::NotSupported, strategy.path, &quoted, detail));
         }
     }
 }
 
-fn controlled_template(template: &Spot<'_>, errors: &mut Errors) {
+fn controlled_template(template: &Location<'_>, errors: &mut Errors) {
     let selector = template.parent.and_then(|spec| spec.get("selector")).cloned().unwrap_or_default();
     let labels = template.get("metadata.labels").cloned().unwrap_or_default();
     if !super::is_empty(&selector) && !selectors::selects(&json!({"matchLabels": selector}), &labels) {
@@ -377,15 +378,15 @@ fn controlled_template(template: &Spot<'_>, errors: &mut Errors) {
     endless(template, "ReplicationController", errors);
 }
 
-fn both_limits(spec: &Spot<'_>, errors: &mut Errors) {
-    const SHOWN: Fields = &[
-        ("minAvailable", "MinAvailable", Shape::Plain),
-        ("selector", "Selector", Shape::Plain),
-        ("maxUnavailable", "MaxUnavailable", Shape::Plain),
-        ("unhealthyPodEvictionPolicy", "UnhealthyPodEvictionPolicy", Shape::Plain),
+fn both_limits(spec: &Location<'_>, errors: &mut Errors) {
+    const SHOWN: StructFields = &[
+        ("minAvailable", "MinAvailable", FieldShape::Plain),
+        ("selector", "Selector", FieldShape::Plain),
+        ("maxUnavailable", "MaxUnavailable", FieldShape::Plain),
+        ("unhealthyPodEvictionPolicy", "UnhealthyPodEvictionPolicy", FieldShape::Plain),
     ];
     if spec.get("minAvailable").is_some() && spec.get("maxUnavailable").is_some() {
-        let quoted = go_struct::quote(spec.value, SHOWN);
+        let quoted = struct_text::quote(spec.value, SHOWN);
         let detail = "minAvailable and maxUnavailable cannot be both set";
         errors.push(FieldError::quoting(FieldErrorKind::Invalid, spec.path.clone(), &quoted, detail));
     }

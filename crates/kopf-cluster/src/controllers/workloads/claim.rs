@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::objects::{is_deleted, name, namespace, remove_field, set_annotation, text, uid};
 use super::plan::{Action, Api, CLAIMS, CONTROLLERS, Plan, STORAGE_CLASSES, VOLUMES};
-use super::quantity::compare;
+use crate::go::quantity::Quantity;
 
 const COMPONENT: &str = "persistentvolume-controller";
 const PROVISIONER: &str = "kopf.dev/simulated";
@@ -152,6 +152,11 @@ fn volume_for(claim: &Value, class: &Value) -> Value {
         remove_field(&mut volume["spec"], "volumeMode");
     }
     volume
+}
+
+/// Which of two quantities is more; None if one of them is malformed.
+fn compare(one: &str, other: &str) -> Option<std::cmp::Ordering> {
+    Quantity::parse(one)?.partial_cmp(&Quantity::parse(other)?)
 }
 
 #[cfg(test)]

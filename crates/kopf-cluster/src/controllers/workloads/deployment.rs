@@ -36,7 +36,7 @@ const HASH_LABEL: &str = "pod-template-hash";
 /// What a deadline is if there is none.
 const NO_DEADLINE: i64 = i32::MAX as i64;
 
-pub struct Surroundings {
+pub struct DeploymentInputs {
     /// The replica sets that the deployment controls.
     pub sets: Vec<Value>,
     /// The name of a replica set that it does not control, though it would be the new one's.
@@ -45,8 +45,8 @@ pub struct Surroundings {
     pub old_pods_run: bool,
 }
 
-pub fn reconcile(now: Timestamp, deployment: &Value, surroundings: Surroundings) -> Plan {
-    let mut rollout = Rollout::new(now, deployment, surroundings);
+pub fn reconcile(now: Timestamp, deployment: &Value, inputs: DeploymentInputs) -> Plan {
+    let mut rollout = Rollout::new(now, deployment, inputs);
     if is_deleted(deployment) {
         rollout.sync_status();
     } else if rollout.is_paused() || rollout.was_scaled() {
@@ -93,8 +93,8 @@ struct Rollout {
 }
 
 impl Rollout {
-    fn new(now: Timestamp, deployment: &Value, surroundings: Surroundings) -> Self {
-        let mut sets = surroundings.sets;
+    fn new(now: Timestamp, deployment: &Value, inputs: DeploymentInputs) -> Self {
+        let mut sets = inputs.sets;
         sets.sort_by(|one, other| (created(one), name(one)).cmp(&(created(other), name(other))));
         let before = sets.clone();
         let new = sets.iter().position(|set| is_current(deployment, set)).map(|index| sets.remove(index));
@@ -103,8 +103,8 @@ impl Rollout {
             deployment: deployment.clone(),
             old: sets,
             new,
-            taken_name: surroundings.taken_name,
-            old_pods_run: surroundings.old_pods_run,
+            taken_name: inputs.taken_name,
+            old_pods_run: inputs.old_pods_run,
             limits: Limits::of(deployment),
             plan: Plan::default(),
             before,

@@ -13,12 +13,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use super::agenda::{Agenda, Key, Kind};
-use super::carry_out::{Budget, carry_out, carry_out_all};
-use super::concerns::{FOLLOWED, Memory};
-use super::gather;
+use super::affected::{FOLLOWED, ObjectIndex};
+use super::execute::{EventBudget, carry_out_all, execute};
+use super::inputs;
 use super::objects::{text, time};
 use super::plan::{Action, Api, EVENTS, PODS};
+use super::work_queue::{WorkItem, WorkKind, WorkQueue};
 use crate::state::State;
 use crate::store::{Change, Event, Stored};
 use crate::support::clock::later;
@@ -34,7 +34,7 @@ const GRAIN: Duration = Duration::from_millis(20);
 const LEAP: Duration = Duration::from_secs(1);
 /// While leapt time is lived through, so many rounds belong to one moment at most.
 const ROUNDS_PER_MOMENT: usize = 100;
-/// How long to wait after a refusal, doubled with each.
+/// How long to wait after a status_error, doubled with each.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const RETRY_DOUBLINGS: u32 = 9;
 /// Looking at an owner of many takes time. It rests so many times as long before it is looked at again.
@@ -98,7 +98,7 @@ async fn run(cluster: &Weak<State>) {
 /// A resource whose changes are followed.
 struct Followed {
     api: Api,
-    kind: Option<Kind>,
+    kind: Option<WorkKind>,
     storage: Arc<str>,
     changed: watch::Receiver<u64>,
     /// Everything up to this version has been seen.
@@ -107,15 +107,15 @@ struct Followed {
 
 struct Driver {
     followed: Vec<Followed>,
-    memory: Memory,
-    agenda: Agenda,
+    memory: ObjectIndex,
+    work_queue: WorkQueue,
     workloads: Workloads,
     /// How much may be told about objects.
-    notes: Budget,
+    notes: EventBudget,
     /// How often objects have been refused in a row.
-    refusals: HashMap<Key, u32>,
+    refusals: HashMap<WorkItem, u32>,
     /// Who is not to be looked at before a time.
-    resting: HashMap<Key, Timestamp>,
+    resting: HashMap<WorkItem, Timestamp>,
     /// When old events are to be removed.
     sweep: Timestamp,
     /// The time up to which the alarms have rung.
@@ -126,10 +126,10 @@ impl Driver {
     fn new(state: &State) -> Self {
         let mut driver = Self {
             followed: Vec::new(),
-            memory: Memory::default(),
-            agenda: Agenda::default(),
+            memory: ObjectIndex::default(),
+            work_queue: WorkQueue::default(),
             workloads: state.options.workloads.clone().unwrap_or_default(),
-            notes: Budget::default(),
+            notes: EventBudget::default(),
             refusals: HashMap::new(),
             resting: HashMap::new(),
             sweep: later(state.now(), EVENT_AGE),
@@ -151,25 +151,25 @@ impl Driver {
         loop {
             self.follow(state);
             let clock = state.now();
-            let next = self.agenda.next_alarm();
+            let next = self.work_queue.next_alarm();
             let leapt = next.is_some_and(|alarm| later(alarm, LEAP) < clock);
             if !leapt {
                 self.now = clock.max(self.now);
-            } else if !self.agenda.has_pending() || rounds >= ROUNDS_PER_MOMENT {
+            } else if !self.work_queue.has_pending() || rounds >= ROUNDS_PER_MOMENT {
                 rounds = 0;
                 self.now = next.map_or(self.now, |alarm| later(alarm, GRAIN)).clamp(self.now.min(clock), clock);
             }
-            self.agenda.ring(self.now);
+            self.work_queue.ring(self.now);
             if self.sweep <= self.now {
                 self.sweep = later(self.now, EVENT_AGE);
                 remove_old_events(state, self.now);
             }
-            if !self.agenda.has_pending() {
-                let pause = self.agenda.next_alarm()?.duration_since(state.now());
+            if !self.work_queue.has_pending() {
+                let pause = self.work_queue.next_alarm()?.duration_since(state.now());
                 return Some(Duration::try_from(pause).unwrap_or_default().max(GRAIN.min(self.grain())));
             }
             rounds += 1;
-            for (index, key) in self.agenda.take_round().into_iter().enumerate() {
+            for (index, key) in self.work_queue.take_round().into_iter().enumerate() {
                 if index % BREATH == BREATH - 1 {
                     tokio::task::yield_now().await;
                 }
@@ -185,15 +185,15 @@ impl Driver {
     }
 
     /// Lets a controller act on an object.
-    fn look_at(&mut self, state: &Arc<State>, key: &Key) {
+    fn look_at(&mut self, state: &Arc<State>, key: &WorkItem) {
         if let Some(end) = self.resting.remove(key).filter(|end| *end > self.now) {
             self.resting.insert(key.clone(), end);
-            self.agenda.set_alarm(key, Some(end));
+            self.work_queue.set_alarm(key, Some(end));
             return;
         }
         let begun = tokio::time::Instant::now();
-        let Some(plan) = gather::plan(state, &mut self.memory, &self.workloads, key, self.now) else {
-            self.agenda.set_alarm(key, None);
+        let Some(plan) = inputs::plan(state, &mut self.memory, &self.workloads, key, self.now) else {
+            self.work_queue.set_alarm(key, None);
             self.refusals.remove(key);
             return;
         };
@@ -205,14 +205,14 @@ impl Driver {
         match carry_out_all(state, &mut self.notes, plan) {
             Ok(()) => {
                 self.refusals.remove(key);
-                self.agenda.set_alarm(key, wake);
+                self.work_queue.set_alarm(key, wake);
             }
             Err(_) => {
                 // Mostly somebody else was faster. Whatever it is, it is tried again.
                 let refusals = self.refusals.entry(key.clone()).or_default();
                 let retry = later(self.now, FIRST_RETRY * 2_u32.pow((*refusals).min(RETRY_DOUBLINGS)));
                 *refusals += 1;
-                self.agenda.set_alarm(key, Some(wake.map_or(retry, |wake| wake.min(retry))));
+                self.work_queue.set_alarm(key, Some(wake.map_or(retry, |wake| wake.min(retry))));
             }
         }
     }
@@ -242,9 +242,9 @@ impl Driver {
         }
     }
 
-    fn tell(&mut self, api: Api, kind: Option<Kind>, event: &Event) {
+    fn tell(&mut self, api: Api, kind: Option<WorkKind>, event: &Event) {
         for key in self.memory.concerned(api, kind, event) {
-            self.agenda.call(key);
+            self.work_queue.call(key);
         }
     }
 
@@ -268,7 +268,7 @@ impl Driver {
 
     fn learn_pod(&mut self, stored: &Stored) {
         let pod = stored.decode();
-        self.memory.learn_address(&stored.place, text(&pod, "/status/podIP"));
+        self.memory.learn_address(&stored.object_key, text(&pod, "/status/podIP"));
     }
 }
 
@@ -282,7 +282,7 @@ fn remove_old_events(state: &Arc<State>, now: Timestamp) {
         let Some(last) = last.iter().find_map(|field| time(&object, field)) else { continue };
         if later(last, EVENT_AGE) <= now {
             // It may be gone already.
-            let _ = carry_out(state, Action::Delete { api: EVENTS, object, grace_period_seconds: None });
+            let _ = execute(state, Action::Delete { api: EVENTS, object, grace_period_seconds: None });
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Jobs: pods that run to their end, as many as wanted, again if they fail.
+//! Jobs: pods that reconciler to their end, as many as wanted, again if they fail.
 //!
 //! Pods are counted once, as in a real cluster: they carry a finalizer until they are counted. What
 //! is over goes into `uncountedTerminatedPods`, then the finalizers go, then the counters move on.
@@ -33,17 +33,17 @@ pub fn reconcile(now: Timestamp, job: &Value, pods: &[Value]) -> Plan {
     if is_deleted(job) {
         return plan;
     }
-    let mut run = Run { now, job, pods, status: job["status"].clone(), plan };
-    if !run.status.is_object() {
-        run.status = json!({});
+    let mut reconciler = JobReconciler { now, job, pods, status: job["status"].clone(), plan };
+    if !reconciler.status.is_object() {
+        reconciler.status = json!({});
     }
-    run.begin();
-    run.count();
-    run.decide();
-    run.into_plan()
+    reconciler.begin();
+    reconciler.count();
+    reconciler.decide();
+    reconciler.into_plan()
 }
 
-struct Run<'a> {
+struct JobReconciler<'a> {
     now: Timestamp,
     job: &'a Value,
     pods: &'a [Value],
@@ -52,7 +52,7 @@ struct Run<'a> {
     plan: Plan,
 }
 
-impl Run<'_> {
+impl JobReconciler<'_> {
     fn spec(&self, field: &str) -> Option<i64> {
         self.job["spec"][field].as_i64()
     }
@@ -444,7 +444,7 @@ mod tests {
     }
 
     /// Runs a job against pods that end as given, the first one first; tells the statuses on the way.
-    fn run(mut job: Value, outcomes: &[&str]) -> (Value, i64) {
+    fn reconciler(mut job: Value, outcomes: &[&str]) -> (Value, i64) {
         let mut outcomes = outcomes.iter();
         let mut pods: Vec<Value> = Vec::new();
         let mut now = Timestamp::UNIX_EPOCH;
@@ -486,7 +486,7 @@ mod tests {
     }
 
     fn check(spec: Value, outcomes: &[&str], expected: (&str, i64, i64), took: i64) {
-        let (status, seconds) = run(job(spec.clone()), outcomes);
+        let (status, seconds) = reconciler(job(spec.clone()), outcomes);
         let last = status["conditions"].as_array().and_then(|list| list.last()).map(|last| text(last, "/reason"));
         let counts = (last.unwrap_or_default(), number(&status, "/succeeded"), number(&status, "/failed"));
         assert_eq!(counts, expected, "{spec} {status:#}");

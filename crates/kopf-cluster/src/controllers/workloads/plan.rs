@@ -69,12 +69,12 @@ pub enum Action {
     /// The end of an object, if it is still the same one.
     Delete { api: Api, object: Value, grace_period_seconds: Option<i64> },
     /// Something people may want to know about an object.
-    Note(Note),
+    EventNote(EventNote),
 }
 
 /// An event of the API, as `kubectl describe` shows it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Note {
+pub struct EventNote {
     pub api: Api,
     /// The object that it is about.
     pub about: Value,
@@ -102,10 +102,24 @@ impl Plan {
     }
 
     pub fn note(&mut self, api: Api, about: &Value, component: &'static str, reason: &'static str, message: String) {
-        self.push(Action::Note(Note { api, about: about.clone(), component, warning: false, reason, message }));
+        self.push(Action::EventNote(EventNote {
+            api,
+            about: about.clone(),
+            component,
+            warning: false,
+            reason,
+            message,
+        }));
     }
 
     pub fn warn(&mut self, api: Api, about: &Value, component: &'static str, reason: &'static str, message: String) {
-        self.push(Action::Note(Note { api, about: about.clone(), component, warning: true, reason, message }));
+        self.push(Action::EventNote(EventNote {
+            api,
+            about: about.clone(),
+            component,
+            warning: true,
+            reason,
+            message,
+        }));
     }
 }

@@ -16,7 +16,7 @@ use super::objects::{controller_of, is_deleted, is_over, number, set_condition, 
 use super::plan::{Action, KUBELET, PODS, Plan};
 use crate::support::clock::{later, timestamp};
 use crate::support::options::Workloads;
-use containers::Life;
+use containers::ContainerPhase;
 
 /// How far a pod has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +35,7 @@ pub enum Stage {
 
 /// What is known about a pod beside itself.
 #[derive(Clone, Debug)]
-pub struct Setting {
+pub struct PodContext {
     /// Since when it has been in its stage.
     pub since: Timestamp,
     /// The address of its node.
@@ -60,7 +60,7 @@ pub fn stage(pod: &Value) -> Stage {
     }
 }
 
-pub fn reconcile(now: Timestamp, pod: &Value, setting: &Setting) -> Plan {
+pub fn reconcile(now: Timestamp, pod: &Value, setting: &PodContext) -> Plan {
     let mut plan = Plan::default();
     match stage(pod) {
         Stage::Starting => start(&mut plan, now, pod, setting),
@@ -81,7 +81,7 @@ pub fn reconcile(now: Timestamp, pod: &Value, setting: &Setting) -> Plan {
     plan
 }
 
-fn start(plan: &mut Plan, now: Timestamp, pod: &Value, setting: &Setting) {
+fn start(plan: &mut Plan, now: Timestamp, pod: &Value, setting: &PodContext) {
     let ready = later(setting.since, setting.workloads.ready_delay);
     if ready <= now {
         let mut object = pod.clone();
@@ -100,20 +100,20 @@ fn start(plan: &mut Plan, now: Timestamp, pod: &Value, setting: &Setting) {
         if object["status"].get("startTime").is_none() {
             object["status"]["startTime"] = json!(timestamp(now));
         }
-        live_on(plan, now, pod, object, Life::Started);
+        live_on(plan, now, pod, object, ContainerPhase::Started);
         return;
     }
     if pod["status"].get("startTime").is_none() {
         let mut object = pod.clone();
         object["status"]["hostIP"] = json!(setting.host);
         object["status"]["startTime"] = json!(timestamp(now));
-        show(&mut object, now, Life::Creating);
+        show(&mut object, now, ContainerPhase::Creating);
         plan.push(Action::UpdateStatus { api: PODS, object, manager: KUBELET });
     }
     plan.wake_at(ready);
 }
 
-fn run(plan: &mut Plan, now: Timestamp, pod: &Value, setting: &Setting) {
+fn run(plan: &mut Plan, now: Timestamp, pod: &Value, setting: &PodContext) {
     let in_job = controller_of(pod).is_some_and(|owner| owner["kind"] == "Job");
     if let Some(crashed) = containers::crashed_at(pod) {
         // The first restart is at once; then it takes longer and longer.
@@ -123,19 +123,19 @@ fn run(plan: &mut Plan, now: Timestamp, pod: &Value, setting: &Setting) {
             _ => later(crashed, containers::back_off(restarts)),
         };
         match again <= now {
-            true => live_on(plan, now, pod, pod.clone(), Life::Restarted),
+            true => live_on(plan, now, pod, pod.clone(), ContainerPhase::Restarted),
             false => plan.wake_at(again),
         }
     } else if in_job {
         let done = later(setting.since, setting.workloads.run_duration);
         match done <= now {
-            true => live_on(plan, now, pod, pod.clone(), Life::Completed),
+            true => live_on(plan, now, pod, pod.clone(), ContainerPhase::Completed),
             false => plan.wake_at(done),
         }
     } else {
         // Conditions that the pod waits for may have come true.
         let mut object = pod.clone();
-        show(&mut object, now, Life::Unchanged);
+        show(&mut object, now, ContainerPhase::Unchanged);
         if object != *pod {
             plan.push(Action::UpdateStatus { api: PODS, object, manager: KUBELET });
         }
@@ -143,7 +143,7 @@ fn run(plan: &mut Plan, now: Timestamp, pod: &Value, setting: &Setting) {
 }
 
 /// The next moment in the life of the containers.
-fn live_on(plan: &mut Plan, now: Timestamp, pod: &Value, mut object: Value, life: Life) {
+fn live_on(plan: &mut Plan, now: Timestamp, pod: &Value, mut object: Value, life: ContainerPhase) {
     show(&mut object, now, life);
     for (warning, reason, message) in containers::notes(&object, life) {
         match warning {
@@ -155,7 +155,7 @@ fn live_on(plan: &mut Plan, now: Timestamp, pod: &Value, mut object: Value, life
 }
 
 /// Puts the containers and all that follows from them into the status.
-fn show(object: &mut Value, now: Timestamp, life: Life) {
+fn show(object: &mut Value, now: Timestamp, life: ContainerPhase) {
     containers::live(object, now, life);
     let initialized = containers::all_initialized(object);
     let unready = containers::unready(object);
@@ -254,7 +254,7 @@ mod tests {
             if stage(&pod) != since.0 {
                 since = (stage(&pod), now);
             }
-            let setting = Setting {
+            let setting = PodContext {
                 since: since.1,
                 host: "10.0.0.1".into(),
                 address: "10.244.0.1".into(),
@@ -324,13 +324,13 @@ mod tests {
     fn gates_hold_the_readiness() {
         let mut gated = pod("nginx", "Always");
         gated["spec"]["readinessGates"] = json!([{"conditionType": "example.com/g"}]);
-        show(&mut gated, Timestamp::UNIX_EPOCH, Life::Started);
+        show(&mut gated, Timestamp::UNIX_EPOCH, ContainerPhase::Started);
         let conditions = gated["status"]["conditions"].as_array().unwrap().clone();
         assert_eq!(conditions[1]["reason"], "ReadinessGatesNotReady", "{conditions:?}");
         assert_eq!(conditions[2]["status"], "True", "{conditions:?}");
         let opened = json!({"type": "example.com/g", "status": "True"});
         gated["status"]["conditions"].as_array_mut().unwrap().push(opened);
-        show(&mut gated, Timestamp::UNIX_EPOCH, Life::Unchanged);
+        show(&mut gated, Timestamp::UNIX_EPOCH, ContainerPhase::Unchanged);
         assert!(crate::controllers::workloads::objects::is_ready(&gated), "{gated:#}");
     }
 
@@ -339,7 +339,7 @@ mod tests {
         let mut deleted = pod("nginx", "Always");
         deleted["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:30Z");
         deleted["metadata"]["deletionGracePeriodSeconds"] = json!(30);
-        let setting = Setting {
+        let setting = PodContext {
             since: Timestamp::UNIX_EPOCH,
             host: String::new(),
             address: String::new(),

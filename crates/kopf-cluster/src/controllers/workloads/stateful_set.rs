@@ -20,7 +20,7 @@ pub fn reconcile(now: Timestamp, set: &Value, pods: Vec<Value>, known: Vec<Value
     let current = revisions.all.iter().find(|revision| name(revision) == text(set, "/status/currentRevision"));
     let current = current.unwrap_or(&revisions.update).clone();
     let mut plan = Plan { actions: std::mem::take(&mut revisions.actions), wake: None };
-    let mut run = Run {
+    let mut reconciler = StatefulSetReconciler {
         now,
         set,
         current,
@@ -31,26 +31,27 @@ pub fn reconcile(now: Timestamp, set: &Value, pods: Vec<Value>, known: Vec<Value
         plan: Plan::default(),
     };
     for pod in pods {
-        if let Some(number) = run.number_of(&pod) {
-            run.by_number.insert(number, pod);
+        if let Some(number) = reconciler.number_of(&pod) {
+            reconciler.by_number.insert(number, pod);
         }
     }
-    let status = run.status();
+    let status = reconciler.status();
     if !is_deleted(set) {
-        run.scale();
-        let (used, update) = (text(&status, "/currentRevision").to_owned(), name(&run.revisions.update).to_owned());
-        let labels: BTreeSet<String> = run
+        reconciler.scale();
+        let (used, update) =
+            (text(&status, "/currentRevision").to_owned(), name(&reconciler.revisions.update).to_owned());
+        let labels: BTreeSet<String> = reconciler
             .by_number
             .values()
             .map(|pod| text(&pod["metadata"]["labels"], "/controller-revision-hash").to_owned())
             .collect();
-        run.revisions.forget(set, |revision| {
+        reconciler.revisions.forget(set, |revision| {
             name(revision) == used || name(revision) == update || labels.contains(name(revision))
         });
-        plan.actions.append(&mut run.revisions.actions);
+        plan.actions.append(&mut reconciler.revisions.actions);
     }
-    plan.actions.append(&mut run.plan.actions);
-    plan.wake = run.plan.wake;
+    plan.actions.append(&mut reconciler.plan.actions);
+    plan.wake = reconciler.plan.wake;
     if status != set["status"] {
         let mut object = set.clone();
         object["status"] = status;
@@ -59,7 +60,7 @@ pub fn reconcile(now: Timestamp, set: &Value, pods: Vec<Value>, known: Vec<Value
     plan
 }
 
-struct Run<'a> {
+struct StatefulSetReconciler<'a> {
     now: Timestamp,
     set: &'a Value,
     /// The revision that pods had before the current rollout.
@@ -72,7 +73,7 @@ struct Run<'a> {
     plan: Plan,
 }
 
-impl Run<'_> {
+impl StatefulSetReconciler<'_> {
     fn number_of(&self, pod: &Value) -> Option<i64> {
         name(pod).strip_prefix(name(self.set))?.strip_prefix('-')?.parse().ok()
     }
@@ -307,13 +308,13 @@ mod tests {
 
     /// A world in which pods become ready, and go, as soon as they are looked at.
     #[derive(Default)]
-    struct World {
+    struct Simulation {
         pods: Vec<Value>,
         revisions: Vec<Value>,
         told: Vec<String>,
     }
 
-    impl World {
+    impl Simulation {
         fn settle(&mut self, mut set: Value) -> Value {
             for _ in 0..50 {
                 let plan =
@@ -346,7 +347,7 @@ mod tests {
 
     #[test]
     fn pods_come_and_go_in_order() {
-        let mut world = World::default();
+        let mut world = Simulation::default();
         let made = world.settle(set(3, "one", "OrderedReady"));
         assert_eq!(std::mem::take(&mut world.told), ["+db-0", "+db-1", "+db-2"]);
         assert_eq!(made["status"]["currentReplicas"], 3, "{made:#}");
@@ -364,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_partition_keeps_the_first_pods_as_they_are() {
-        let mut world = World::default();
+        let mut world = Simulation::default();
         let made = world.settle(set(3, "one", "Parallel"));
         world.told.clear();
         let mut other = set(3, "two", "Parallel");

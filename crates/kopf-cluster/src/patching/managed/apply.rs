@@ -4,13 +4,15 @@ use serde_json::{Value, json};
 
 use super::compare::compare;
 use super::field_set::FieldSet;
+use super::managers::{self, FieldManager, ManagedEntry, ManagedFields, Operation};
 use super::merge::merge;
-use super::owners::{self, Operation, Owned, Owner, Owners};
 use super::path::{compare_values, path_text};
 use super::shape::Shape;
 use super::typed::{fields_of, misfits, with_named_parents, without};
 use super::versions::{listed, see};
-use super::{Obstacle, Unconverted, Write, record_in, strip_managed_fields, stripped, take_from_others, zero_object};
+use super::{
+    FieldWrite, Unconverted, WriteError, record_in, strip_managed_fields, stripped, take_from_others, zero_object,
+};
 use crate::schema::Schema;
 
 const LAST_APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
@@ -56,11 +58,11 @@ impl ApplyError {
     }
 }
 
-impl From<Obstacle> for ApplyError {
-    fn from(obstacle: Obstacle) -> Self {
-        match obstacle {
-            Obstacle::Owned(conflicts) => Self::Conflicts(conflicts.into_iter().flat_map(each_conflict).collect()),
-            Obstacle::Unseen(reason) => Self::Untypable(reason),
+impl From<WriteError> for ApplyError {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Owned(conflicts) => Self::Conflicts(conflicts.into_iter().flat_map(each_conflict).collect()),
+            WriteError::Unseen(reason) => Self::Untypable(reason),
         }
     }
 }
@@ -93,7 +95,7 @@ fn message_of(conflicts: &[Conflict]) -> String {
 /// Applies a configuration to a live object, absent if it is to be created, and returns the object
 /// with its new `managedFields`. The caller defaults and validates it, but does not prune it: what
 /// the schema does not know was refused already, and a null is a flaw to complain about.
-pub fn apply(write: &Write<'_>, live: Option<&Value>, config: &Value, force: bool) -> Result<Value, ApplyError> {
+pub fn apply(write: &FieldWrite<'_>, live: Option<&Value>, config: &Value, force: bool) -> Result<Value, ApplyError> {
     match try_apply(write, live, config, force) {
         Err(ApplyError::Conflicts(conflicts)) if write.manager == "kubectl" => {
             let allowed = live.and_then(|live| unchanged_since_last_applied(write, live)).unwrap_or_default();
@@ -108,11 +110,11 @@ pub fn apply(write: &Write<'_>, live: Option<&Value>, config: &Value, force: boo
     }
 }
 
-fn try_apply(write: &Write<'_>, live: Option<&Value>, config: &Value, force: bool) -> Result<Value, ApplyError> {
+fn try_apply(write: &FieldWrite<'_>, live: Option<&Value>, config: &Value, force: bool) -> Result<Value, ApplyError> {
     let schema = check_request(write, config)?;
     let shape = Shape::new(&schema);
     let mut object = live.cloned().unwrap_or_else(|| Value::clone(&zero_object(&schema, config)));
-    let mut owners = owners::read(object.pointer("/metadata/managedFields"))
+    let mut owners = managers::read(object.pointer("/metadata/managedFields"))
         .map_err(|reason| ApplyError::Untypable(format!("failed to decode managed fields: {reason}")))?;
     strip_managed_fields(&mut object);
     if owners.is_empty() {
@@ -124,7 +126,7 @@ fn try_apply(write: &Write<'_>, live: Option<&Value>, config: &Value, force: boo
             return Err(ApplyError::Untypable(reason));
         }
     }
-    let applier = Owner {
+    let applier = FieldManager {
         manager: if write.manager.is_empty() { "unknown".to_owned() } else { write.manager.to_owned() },
         operation: Operation::Apply,
         api_version: String::new(),
@@ -134,7 +136,7 @@ fn try_apply(write: &Write<'_>, live: Option<&Value>, config: &Value, force: boo
     let last = owners.get(&applier).cloned();
     let fields = fields_of(&shape, config).outside_of(write.ignored);
     let time = last.as_ref().and_then(|last| last.time.clone());
-    owners.insert(applier.clone(), Owned { fields, api_version: write.api_version.to_owned(), time });
+    owners.insert(applier.clone(), ManagedEntry { fields, api_version: write.api_version.to_owned(), time });
     let mut applied = match last.filter(|last| !last.fields.is_empty()) {
         Some(last) => without_abandoned(write, merged, &owners, &last)?,
         None => merged,
@@ -150,11 +152,11 @@ fn try_apply(write: &Write<'_>, live: Option<&Value>, config: &Value, force: boo
     }
     owners.retain(|_, owned| !owned.fields.is_empty());
     renew_last_applied(write, config, &mut applied);
-    owners::write(&mut applied, owners);
+    managers::write(&mut applied, owners);
     Ok(applied)
 }
 
-fn check_request(write: &Write<'_>, config: &Value) -> Result<Schema, ApplyError> {
+fn check_request(write: &FieldWrite<'_>, config: &Value) -> Result<Schema, ApplyError> {
     let version = config.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
     if version != write.api_version {
         return Err(ApplyError::BadRequest(format!("invalid object type: {}", type_designation(config))));
@@ -185,13 +187,18 @@ fn type_designation(object: &Value) -> String {
     format!("{separator}{version}, Kind={}", text("kind"))
 }
 
-fn each_conflict((owner, fields): (Owner, FieldSet)) -> Vec<Conflict> {
+fn each_conflict((owner, fields): (FieldManager, FieldSet)) -> Vec<Conflict> {
     let description = owner.description();
     fields.paths().iter().map(|path| Conflict { owner: description.clone(), field: path_text(path) }).collect()
 }
 
 /// Removes what the applier applied last time, does not apply now, and nobody else owns.
-fn without_abandoned(write: &Write<'_>, merged: Value, owners: &Owners, last: &Owned) -> Result<Value, ApplyError> {
+fn without_abandoned(
+    write: &FieldWrite<'_>,
+    merged: Value,
+    owners: &ManagedFields,
+    last: &ManagedEntry,
+) -> Result<Value, ApplyError> {
     match try_without_abandoned(write, &merged, owners, last) {
         Ok(rest) => Ok(rest),
         Err(Unconverted::NoVersion) => Ok(merged),
@@ -200,10 +207,10 @@ fn without_abandoned(write: &Write<'_>, merged: Value, owners: &Owners, last: &O
 }
 
 fn try_without_abandoned(
-    write: &Write<'_>,
+    write: &FieldWrite<'_>,
     merged: &Value,
-    owners: &Owners,
-    last: &Owned,
+    owners: &ManagedFields,
+    last: &ManagedEntry,
 ) -> Result<Value, Unconverted> {
     let versions = write.versions;
     let (schema, merged) = see(versions, merged, &last.api_version)
@@ -235,11 +242,11 @@ fn try_without_abandoned(
 /// Restores the removed fields that somebody owns in this version. Both the whole object and what
 /// was left of it come back in that version.
 fn add_back_owned(
-    write: &Write<'_>,
+    write: &FieldWrite<'_>,
     whole: &Value,
     pruned: &Value,
     version: &str,
-    owners: &Owners,
+    owners: &ManagedFields,
 ) -> Result<(Value, Value), Unconverted> {
     let failed = |which: &str| format!("failed to convert {which} object at version {version}");
     let (whole, pruned) = (see(write.versions, whole, version), see(write.versions, pruned, version));
@@ -255,7 +262,7 @@ fn add_back_owned(
 }
 
 /// The fields that are still as `kubectl apply` left them before it used server-side apply.
-fn unchanged_since_last_applied(write: &Write<'_>, live: &Value) -> Option<Vec<String>> {
+fn unchanged_since_last_applied(write: &FieldWrite<'_>, live: &Value) -> Option<Vec<String>> {
     let schema = write.versions.schema(write.api_version)?;
     let shape = Shape::new(&schema);
     let annotation = live.pointer(LAST_APPLIED)?.as_str()?;
@@ -270,7 +277,7 @@ fn unchanged_since_last_applied(write: &Write<'_>, live: &Value) -> Option<Vec<S
 }
 
 /// Keeps the annotation of client-side `kubectl apply` up to date where it is in use.
-fn renew_last_applied(write: &Write<'_>, config: &Value, applied: &mut Value) {
+fn renew_last_applied(write: &FieldWrite<'_>, config: &Value, applied: &mut Value) {
     if write.manager != "kubectl" {
         return;
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::field_set::{Branch, FieldSet};
 use super::path::{PathElement, compare_values};
-use super::shape::{Atom, List, Place, Shape, Sort};
+use super::shape::{Atom, List, SchemaPosition, Shape, Sort};
 
 /// The changed fields.
 #[derive(Clone, Debug, Default)]
@@ -31,31 +31,31 @@ impl Comparison {
 
 /// Compares two states of an object.
 pub fn compare(shape: &Shape<'_>, old: &Value, new: &Value) -> Comparison {
-    let mut found = Found::default();
-    Walk { shape }.visit(shape.root(), Some(old), Some(new), &mut found);
-    let Found { added, modified, removed } = found;
+    let mut found = Changes::default();
+    Comparer { shape }.visit(shape.root(), Some(old), Some(new), &mut found);
+    let Changes { added, modified, removed } = found;
     Comparison { added: added.below, modified: modified.below, removed: removed.below }
 }
 
-/// What has changed at one place and below it.
+/// What has changed at one position_at and below it.
 #[derive(Default)]
-struct Found {
+struct Changes {
     added: Branch,
     modified: Branch,
     removed: Branch,
 }
 
-/// What has changed below one place, as far as it is known; in no order.
+/// What has changed below one position_at, as far as it is known; in no order.
 #[derive(Default)]
-struct Below {
+struct ChangesBelow {
     added: Vec<(PathElement, Branch)>,
     modified: Vec<(PathElement, Branch)>,
     removed: Vec<(PathElement, Branch)>,
 }
 
-impl Below {
-    fn push(&mut self, found: Found, element: impl Fn() -> PathElement) {
-        let Found { added, modified, removed } = found;
+impl ChangesBelow {
+    fn push(&mut self, found: Changes, element: impl Fn() -> PathElement) {
+        let Changes { added, modified, removed } = found;
         for (all, branch) in [(&mut self.added, added), (&mut self.modified, modified), (&mut self.removed, removed)] {
             if !branch.is_empty() {
                 all.push((element(), branch));
@@ -63,31 +63,31 @@ impl Below {
         }
     }
 
-    /// The same place may be seen as an object and as a list.
-    fn put_into(self, found: &mut Found) {
+    /// The same position_at may be seen as an object and as a list.
+    fn put_into(self, found: &mut Changes) {
         found.added.below.add(FieldSet::of_branches(self.added));
         found.modified.below.add(FieldSet::of_branches(self.modified));
         found.removed.below.add(FieldSet::of_branches(self.removed));
     }
 }
 
-struct Walk<'a> {
+struct Comparer<'a> {
     shape: &'a Shape<'a>,
 }
 
-impl Walk<'_> {
-    fn visit(&self, place: Place, old: Option<&Value>, new: Option<&Value>, found: &mut Found) {
+impl Comparer<'_> {
+    fn visit(&self, position_at: SchemaPosition, old: Option<&Value>, new: Option<&Value>, found: &mut Changes) {
         if let (None, Some(new)) = (old, new) {
-            return found.added.add(self.added(place, new));
+            return found.added.add(self.added(position_at, new));
         }
-        let atom = self.shape.atom(place);
+        let atom = self.shape.atom(position_at);
         let (old_sort, new_sort) = (atom.sort_of(old), atom.sort_of(new));
         let is_leaf = match (old, new) {
-            (_, None) => self.visit_as(old_sort, &atom, place, old, new, found),
-            _ if old_sort == new_sort => self.visit_as(new_sort, &atom, place, old, new, found),
+            (_, None) => self.visit_as(old_sort, &atom, position_at, old, new, found),
+            _ if old_sort == new_sort => self.visit_as(new_sort, &atom, position_at, old, new, found),
             _ => {
-                self.visit_as(old_sort, &atom, place, old, new, found);
-                self.visit_as(new_sort, &atom, place, old, new, found)
+                self.visit_as(old_sort, &atom, position_at, old, new, found);
+                self.visit_as(new_sort, &atom, position_at, old, new, found)
             }
         };
         if !is_leaf && new.is_none() {
@@ -96,28 +96,28 @@ impl Walk<'_> {
     }
 
     /// All of a value that was not there before. Most of what is created is seen here.
-    fn added(&self, place: Place, new: &Value) -> Branch {
-        let atom = self.shape.atom(place);
+    fn added(&self, position_at: SchemaPosition, new: &Value) -> Branch {
+        let atom = self.shape.atom(position_at);
         let below = match (atom.sort_of(Some(new)), new) {
             (Some(Sort::Map), Value::Object(fields)) if atom.map != Some(true) => {
                 FieldSet::of_branches(fields.iter().map(|(name, field)| {
-                    (PathElement::Field(name.clone()), self.added(self.shape.field(place, name).0, field))
+                    (PathElement::Field(name.clone()), self.added(self.shape.field(position_at, name).0, field))
                 }))
             }
             (Some(Sort::List), Value::Array(items)) => match &atom.list {
                 None | Some(List::Atomic) => FieldSet::default(),
-                Some(list) => self.added_items(place, list, items),
+                Some(list) => self.added_items(position_at, list, items),
             },
             _ => FieldSet::default(),
         };
         Branch { is_member: true, below }
     }
 
-    fn added_items(&self, place: Place, list: &List<'_>, items: &[Value]) -> FieldSet {
-        let items_place = self.shape.item(place);
+    fn added_items(&self, position_at: SchemaPosition, list: &List<'_>, items: &[Value]) -> FieldSet {
+        let items_place = self.shape.item(position_at);
         let mut branches: BTreeMap<PathElement, Branch> = BTreeMap::new();
         for item in items {
-            let Ok(element) = self.shape.element(place, list, item) else { continue };
+            let Ok(element) = self.shape.element(position_at, list, item) else { continue };
             match branches.entry(element) {
                 Entry::Vacant(entry) => drop(entry.insert(self.added(items_place, item))),
                 // Nobody can tell which one of several is meant below.
@@ -132,10 +132,10 @@ impl Walk<'_> {
         &self,
         sort: Option<Sort>,
         atom: &Atom<'_>,
-        place: Place,
+        position_at: SchemaPosition,
         old: Option<&Value>,
         new: Option<&Value>,
-        found: &mut Found,
+        found: &mut Changes,
     ) -> bool {
         match sort {
             Some(Sort::Map) => {
@@ -144,10 +144,10 @@ impl Walk<'_> {
                 if atom.map == Some(true) || (old_fields.is_none() && new_fields.is_none()) {
                     return leaf(old, new, found);
                 }
-                let mut below = Below::default();
+                let mut below = ChangesBelow::default();
                 let mut field = |name: &String, old: Option<&Value>, new: Option<&Value>| {
-                    let mut found = Found::default();
-                    self.visit(self.shape.field(place, name).0, old, new, &mut found);
+                    let mut found = Changes::default();
+                    self.visit(self.shape.field(position_at, name).0, old, new, &mut found);
                     below.push(found, || PathElement::Field(name.clone()));
                 };
                 for (name, old) in old_fields.into_iter().flatten() {
@@ -168,7 +168,7 @@ impl Walk<'_> {
                     None | Some(List::Atomic) => leaf(old, new, found),
                     _ if old_items.is_empty() && new_items.is_empty() => leaf(old, new, found),
                     Some(list) => {
-                        self.items(place, list, old_items, new_items, found);
+                        self.items(position_at, list, old_items, new_items, found);
                         false
                     }
                 }
@@ -177,17 +177,17 @@ impl Walk<'_> {
         }
     }
 
-    fn items(&self, place: Place, list: &List<'_>, old: &[Value], new: &[Value], found: &mut Found) {
+    fn items(&self, position_at: SchemaPosition, list: &List<'_>, old: &[Value], new: &[Value], found: &mut Changes) {
         let mut both: BTreeMap<PathElement, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
         for (is_new, item) in old.iter().map(|item| (false, item)).chain(new.iter().map(|item| (true, item))) {
-            let Ok(element) = self.shape.element(place, list, item) else { continue };
+            let Ok(element) = self.shape.element(position_at, list, item) else { continue };
             let (before, after) = both.entry(element).or_default();
             if is_new { after.push(item) } else { before.push(item) }
         }
-        let items_place = self.shape.item(place);
-        let mut below = Below::default();
+        let items_place = self.shape.item(position_at);
+        let mut below = ChangesBelow::default();
         for (element, (before, after)) in both {
-            let mut found = Found::default();
+            let mut found = Changes::default();
             match (before.as_slice(), after.as_slice()) {
                 ([] | [_], [] | [_]) => {
                     self.visit(items_place, before.first().copied(), after.first().copied(), &mut found);
@@ -216,7 +216,7 @@ impl Walk<'_> {
     }
 }
 
-fn leaf(old: Option<&Value>, new: Option<&Value>, found: &mut Found) -> bool {
+fn leaf(old: Option<&Value>, new: Option<&Value>, found: &mut Changes) -> bool {
     match (old, new) {
         (None, _) => found.added.is_member = true,
         (_, None) => found.removed.is_member = true,

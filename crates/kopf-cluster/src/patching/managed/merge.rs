@@ -5,15 +5,20 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::path::PathElement;
-use super::shape::{List, Place, Shape, Sort};
+use super::shape::{List, SchemaPosition, Shape, Sort};
 
 /// The live object with the values of the configuration.
 pub fn merge(shape: &Shape<'_>, live: &Value, config: &Value) -> Value {
     visit(shape, shape.root(), Some(live), Some(config)).unwrap_or_default()
 }
 
-fn visit(shape: &Shape<'_>, place: Place, live: Option<&Value>, config: Option<&Value>) -> Option<Value> {
-    let atom = shape.atom(place);
+fn visit(
+    shape: &Shape<'_>,
+    position_at: SchemaPosition,
+    live: Option<&Value>,
+    config: Option<&Value>,
+) -> Option<Value> {
+    let atom = shape.atom(position_at);
     let leaf = || config.or(live).cloned();
     let sort = match config {
         None => atom.sort_of(live),
@@ -30,7 +35,7 @@ fn visit(shape: &Shape<'_>, place: Place, live: Option<&Value>, config: Option<&
             let mut merged = Map::new();
             let added = config_fields.keys().filter(|name| !live_fields.contains_key(*name));
             for name in live_fields.keys().chain(added) {
-                let below = shape.field(place, name).0;
+                let below = shape.field(position_at, name).0;
                 if let Some(value) = visit(shape, below, live_fields.get(name), config_fields.get(name)) {
                     merged.insert(name.clone(), value);
                 }
@@ -44,7 +49,7 @@ fn visit(shape: &Shape<'_>, place: Place, live: Option<&Value>, config: Option<&
             if list == List::Atomic || (live_items.is_empty() && config_items.is_empty()) {
                 return leaf();
             }
-            let merged = merge_items(shape, place, &list, live_items, config_items);
+            let merged = merge_items(shape, position_at, &list, live_items, config_items);
             (!merged.is_empty()).then_some(Value::Array(merged))
         }
         Some(Sort::Scalar) | None => leaf(),
@@ -53,9 +58,15 @@ fn visit(shape: &Shape<'_>, place: Place, live: Option<&Value>, config: Option<&
 
 /// Merges two lists with keys. Items of the configuration come in its order; items that only the
 /// live list has stay where they are, relative to those that both have.
-fn merge_items(shape: &Shape<'_>, place: Place, list: &List<'_>, live: &[Value], config: &[Value]) -> Vec<Value> {
+fn merge_items(
+    shape: &Shape<'_>,
+    position_at: SchemaPosition,
+    list: &List<'_>,
+    live: &[Value],
+    config: &[Value],
+) -> Vec<Value> {
     let index = |items: &[Value]| -> Vec<(PathElement, Value)> {
-        items.iter().filter_map(|item| Some((shape.element(place, list, item).ok()?, item.clone()))).collect()
+        items.iter().filter_map(|item| Some((shape.element(position_at, list, item).ok()?, item.clone()))).collect()
     };
     let (live, config) = (index(live), index(config));
     // Repeated items of the live list are not merged with anything.
@@ -64,7 +75,7 @@ fn merge_items(shape: &Shape<'_>, place: Place, list: &List<'_>, live: &[Value],
         live_values.entry(element.clone()).and_modify(|known| *known = None).or_insert_with(|| Some(item.clone()));
     }
     let config_values: BTreeMap<PathElement, Value> = config.iter().cloned().collect();
-    let items_place = shape.item(place);
+    let items_place = shape.item(position_at);
     let both = |element: &PathElement| {
         let live = live_values.get(element).cloned().flatten();
         visit(shape, items_place, live.as_ref(), config_values.get(element))

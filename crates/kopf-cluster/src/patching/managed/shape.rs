@@ -13,9 +13,9 @@ use super::path::PathElement;
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
 
-/// A place in an object, by what is known about it.
+/// A position_at in an object, by what is known about it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Place {
+pub enum SchemaPosition {
     /// A node of the schema. If open, fields that it does not know are merged as they come.
     Known {
         /// The node.
@@ -35,7 +35,7 @@ pub enum Place {
     Forbidden,
 }
 
-/// Which sorts of values fit a place, and how they are merged.
+/// Which sorts of values fit a position_at, and how they are merged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Atom<'a> {
     /// Scalars fit.
@@ -70,7 +70,7 @@ pub enum List<'a> {
     Keyed(&'a [String]),
 }
 
-/// The sort of a value that applies to a place.
+/// The sort of a value that applies to a position_at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
     /// An object.
@@ -82,7 +82,7 @@ pub enum Sort {
 }
 
 impl Atom<'_> {
-    /// The sort of the value, if it fits; else the sort that the place prefers.
+    /// The sort of the value, if it fits; else the sort that the position_at prefers.
     pub fn sort_of(&self, value: Option<&Value>) -> Option<Sort> {
         let fitting = match value {
             Some(Value::Object(_)) => self.map.map(|_| Sort::Map),
@@ -112,70 +112,81 @@ impl<'a> Shape<'a> {
     }
 
     /// Where objects start.
-    pub fn root(&self) -> Place {
+    pub fn root(&self) -> SchemaPosition {
         let id = self.schema.root_id();
         let node = self.schema.node(id);
         let is_custom = node.definition.is_none();
         match is_custom && node.value_type.is_none() && node.properties.is_empty() {
-            true => Place::Deduced,
-            false => Place::Known { id, is_open: node.preserve_unknown_fields, is_object: is_custom },
+            true => SchemaPosition::Deduced,
+            false => SchemaPosition::Known { id, is_open: node.preserve_unknown_fields, is_object: is_custom },
         }
     }
 
-    /// What fits a place.
-    pub fn atom(&self, place: Place) -> Atom<'a> {
-        match place {
-            Place::Text => Atom { scalar: Some(Scalar::Text), ..Atom::default() },
-            Place::Deduced => Atom { scalar: Some(Scalar::Any), list: Some(List::Atomic), map: Some(false) },
-            Place::Untyped => Atom { scalar: Some(Scalar::Any), list: Some(List::Atomic), map: Some(true) },
-            Place::Forbidden => Atom::default(),
-            Place::Known { id, .. } => atom_of(self.schema.node(id)),
+    /// What fits a position_at.
+    pub fn atom(&self, position_at: SchemaPosition) -> Atom<'a> {
+        match position_at {
+            SchemaPosition::Text => Atom { scalar: Some(Scalar::Text), ..Atom::default() },
+            SchemaPosition::Deduced => Atom { scalar: Some(Scalar::Any), list: Some(List::Atomic), map: Some(false) },
+            SchemaPosition::Untyped => Atom { scalar: Some(Scalar::Any), list: Some(List::Atomic), map: Some(true) },
+            SchemaPosition::Forbidden => Atom::default(),
+            SchemaPosition::Known { id, .. } => atom_of(self.schema.node(id)),
         }
     }
 
-    /// The place of a field, and whether it is a field that the schema names.
-    pub fn field(&self, place: Place, name: &str) -> (Place, bool) {
-        let Place::Known { id, is_open, is_object } = place else {
-            return (if place == Place::Deduced { Place::Deduced } else { Place::Untyped }, false);
+    /// The position_at of a field, and whether it is a field that the schema names.
+    pub fn field(&self, position_at: SchemaPosition, name: &str) -> (SchemaPosition, bool) {
+        let SchemaPosition::Known { id, is_open, is_object } = position_at else {
+            return (
+                if position_at == SchemaPosition::Deduced { SchemaPosition::Deduced } else { SchemaPosition::Untyped },
+                false,
+            );
         };
         let node = self.schema.node(id);
         match (is_object, name, self.schema.metadata_id()) {
-            (true, "apiVersion" | "kind", _) => return (Place::Text, true),
-            (true, "metadata", Some(id)) => return (Place::Known { id, is_open: false, is_object: false }, true),
-            (true, "metadata", None) => return (Place::Deduced, true),
+            (true, "apiVersion" | "kind", _) => return (SchemaPosition::Text, true),
+            (true, "metadata", Some(id)) => {
+                return (SchemaPosition::Known { id, is_open: false, is_object: false }, true);
+            }
+            (true, "metadata", None) => return (SchemaPosition::Deduced, true),
             _ => {}
         }
         if node.definition.as_deref() == Some(RAW_EXTENSION) {
-            return (Place::Untyped, false);
+            return (SchemaPosition::Untyped, false);
         }
         match (node.properties.get(name), node.additional) {
             (Some(property), _) => (self.below(*property, is_open), true),
             (None, Additional::Values(values)) => (self.below(values, is_open), false),
-            (None, Additional::Anything) => (Place::Deduced, false),
-            (None, Additional::Unspecified) if is_open || node.properties.is_empty() => (Place::Deduced, false),
-            (None, Additional::Unspecified | Additional::Nothing) => (Place::Forbidden, false),
+            (None, Additional::Anything) => (SchemaPosition::Deduced, false),
+            (None, Additional::Unspecified) if is_open || node.properties.is_empty() => {
+                (SchemaPosition::Deduced, false)
+            }
+            (None, Additional::Unspecified | Additional::Nothing) => (SchemaPosition::Forbidden, false),
         }
     }
 
-    /// The place of the items of a list.
-    pub fn item(&self, place: Place) -> Place {
-        match place {
-            Place::Known { id, is_open, .. } => {
-                self.schema.node(id).items.map_or(Place::Untyped, |items| self.below(items, is_open))
+    /// The position_at of the items of a list.
+    pub fn item(&self, position_at: SchemaPosition) -> SchemaPosition {
+        match position_at {
+            SchemaPosition::Known { id, is_open, .. } => {
+                self.schema.node(id).items.map_or(SchemaPosition::Untyped, |items| self.below(items, is_open))
             }
-            _ => Place::Untyped,
+            _ => SchemaPosition::Untyped,
         }
     }
 
     /// A child of a node: openness is inherited, except into definitions of their own.
-    fn below(&self, id: NodeId, is_open: bool) -> Place {
+    fn below(&self, id: NodeId, is_open: bool) -> SchemaPosition {
         let node = self.schema.node(id);
         let inherits = is_open && node.definition.is_none();
-        Place::Known { id, is_open: inherits || node.preserve_unknown_fields, is_object: node.embedded_resource }
+        SchemaPosition::Known {
+            id,
+            is_open: inherits || node.preserve_unknown_fields,
+            is_object: node.embedded_resource,
+        }
     }
 
     /// How an item of a list is told from the others.
-    pub fn element(&self, place: Place, list: &List<'_>, item: &Value) -> Result<PathElement, String> {
+    pub fn element(&self, position_at: SchemaPosition, list: &List<'_>, item: &Value) -> Result<PathElement, String> {
         match list {
             List::Atomic => Err("invalid indexing of non-associative list".to_owned()),
             List::Set => match item {
@@ -187,7 +198,7 @@ impl<'a> Shape<'a> {
             List::Keyed(keys) => match item {
                 Value::Null => Err("associative list with keys may not have a null element".to_owned()),
                 Value::Object(fields) => {
-                    let items = self.item(place);
+                    let items = self.item(position_at);
                     let value_of = |key: &String| fields.get(key).cloned().or_else(|| self.default_of(items, key));
                     let mut values: Vec<(String, Value)> =
                         keys.iter().filter_map(|key| Some((key.clone(), value_of(key)?))).collect();
@@ -206,9 +217,9 @@ impl<'a> Shape<'a> {
         }
     }
 
-    fn default_of(&self, items: Place, key: &str) -> Option<Value> {
+    fn default_of(&self, items: SchemaPosition, key: &str) -> Option<Value> {
         match self.field(items, key) {
-            (Place::Known { id, .. }, true) => self.schema.node(id).default.clone(),
+            (SchemaPosition::Known { id, .. }, true) => self.schema.node(id).default.clone(),
             _ => None,
         }
     }

@@ -7,7 +7,7 @@ use crate::go::go_plain;
 
 use super::field_set::{Branch, FieldSet};
 use super::path::PathElement;
-use super::shape::{List, Place, Scalar, Shape, Sort};
+use super::shape::{List, Scalar, SchemaPosition, Shape, Sort};
 
 /// Every leaf and every item of a value.
 pub fn fields_of(shape: &Shape<'_>, value: &Value) -> FieldSet {
@@ -16,13 +16,19 @@ pub fn fields_of(shape: &Shape<'_>, value: &Value) -> FieldSet {
     set
 }
 
-fn collect(shape: &Shape<'_>, place: Place, value: &Value, path: &mut Vec<PathElement>, set: &mut FieldSet) {
-    let atom = shape.atom(place);
+fn collect(
+    shape: &Shape<'_>,
+    position_at: SchemaPosition,
+    value: &Value,
+    path: &mut Vec<PathElement>,
+    set: &mut FieldSet,
+) {
+    let atom = shape.atom(position_at);
     match (atom.sort_of(Some(value)), value) {
         (Some(Sort::Map), _) if atom.map == Some(true) => set.insert(path),
         (Some(Sort::Map), Value::Object(fields)) => {
             for (name, field) in fields {
-                let (below, is_named) = shape.field(place, name);
+                let (below, is_named) = shape.field(position_at, name);
                 path.push(PathElement::Field(name.clone()));
                 collect(shape, below, field, path, set);
                 let is_hollow = field.is_null() || field.as_object().is_some_and(Map::is_empty);
@@ -36,12 +42,12 @@ fn collect(shape: &Shape<'_>, place: Place, value: &Value, path: &mut Vec<PathEl
         (Some(Sort::List), Value::Array(items)) => {
             let Some(list) = &atom.list else { return };
             let elements: Vec<PathElement> =
-                items.iter().filter_map(|item| shape.element(place, list, item).ok()).collect();
+                items.iter().filter_map(|item| shape.element(position_at, list, item).ok()).collect();
             for (item, element) in items.iter().zip(&elements) {
                 let is_repeated = elements.iter().filter(|other| *other == element).count() > 1;
                 path.push(element.clone());
                 if !is_repeated {
-                    collect(shape, shape.item(place), item, path, set);
+                    collect(shape, shape.item(position_at), item, path, set);
                 }
                 set.insert(path);
                 path.pop();
@@ -61,13 +67,13 @@ pub fn misfits(shape: &Shape<'_>, value: &Value, allows_repetitions: bool) -> Ve
 
 fn check(
     shape: &Shape<'_>,
-    place: Place,
+    position_at: SchemaPosition,
     value: &Value,
     allows_repetitions: bool,
     path: &str,
     found: &mut Vec<String>,
 ) {
-    let atom = shape.atom(place);
+    let atom = shape.atom(position_at);
     let complaint = |text: String| if path.is_empty() { text } else { format!("{path}: {text}") };
     match (atom.sort_of(Some(value)), value) {
         (_, Value::Null) => {}
@@ -76,10 +82,10 @@ fn check(
             sorted.sort_unstable_by_key(|(name, _)| *name);
             for (name, field) in sorted {
                 let below = format!("{path}.{name}");
-                match shape.field(place, name).0 {
+                match shape.field(position_at, name).0 {
                     // The rest of an object with an undeclared field is not looked at.
-                    Place::Forbidden => return found.push(format!("{below}: field not declared in schema")),
-                    place => check(shape, place, field, allows_repetitions, &below, found),
+                    SchemaPosition::Forbidden => return found.push(format!("{below}: field not declared in schema")),
+                    position_at => check(shape, position_at, field, allows_repetitions, &below, found),
                 }
             }
         }
@@ -90,7 +96,7 @@ fn check(
             for (position, item) in items.iter().enumerate() {
                 let element = match list {
                     List::Atomic => PathElement::Index(position as i64),
-                    _ => match shape.element(place, &list, item) {
+                    _ => match shape.element(position_at, &list, item) {
                         Ok(element) => element,
                         Err(reason) => return found.push(complaint(format!("element {position}: {reason}"))),
                     },
@@ -100,7 +106,7 @@ fn check(
                 }
                 let below = format!("{path}{element}");
                 seen.push(element);
-                check(shape, shape.item(place), item, allows_repetitions, &below, found);
+                check(shape, shape.item(position_at), item, allows_repetitions, &below, found);
             }
         }
         (Some(Sort::List), other) => found.push(complaint(format!("expected list, got &{{{}}}", go_plain(other)))),
@@ -165,15 +171,15 @@ pub fn without(shape: &Shape<'_>, value: &Value, removed: &FieldSet) -> Value {
     remove(shape, shape.root(), value, removed)
 }
 
-fn remove(shape: &Shape<'_>, place: Place, value: &Value, removed: &FieldSet) -> Value {
-    let atom = shape.atom(place);
+fn remove(shape: &Shape<'_>, position_at: SchemaPosition, value: &Value, removed: &FieldSet) -> Value {
+    let atom = shape.atom(position_at);
     match (atom.sort_of(Some(value)), value) {
         (Some(Sort::Map), Value::Object(fields)) if atom.map == Some(false) => {
             let mut kept = Map::new();
             for (name, field) in fields {
                 let rest = match removed.branch(&PathElement::Field(name.clone())) {
                     Some(branch) if branch.is_member => continue,
-                    Some(branch) => remove(shape, shape.field(place, name).0, field, &branch.below),
+                    Some(branch) => remove(shape, shape.field(position_at, name).0, field, &branch.below),
                     None => field.clone(),
                 };
                 kept.insert(name.clone(), rest);
@@ -184,10 +190,10 @@ fn remove(shape: &Shape<'_>, place: Place, value: &Value, removed: &FieldSet) ->
             let list = atom.list.unwrap_or(List::Atomic);
             let mut kept = Vec::new();
             for item in items {
-                let element = shape.element(place, &list, item).ok();
+                let element = shape.element(position_at, &list, item).ok();
                 kept.push(match element.and_then(|element| removed.branch(&element)) {
                     Some(branch) if branch.is_member => continue,
-                    Some(branch) => remove(shape, shape.item(place), item, &branch.below),
+                    Some(branch) => remove(shape, shape.item(position_at), item, &branch.below),
                     None => item.clone(),
                 });
             }
@@ -204,16 +210,16 @@ pub fn with_named_parents(shape: &Shape<'_>, set: &FieldSet) -> FieldSet {
     add_named_parents(shape, shape.root(), set)
 }
 
-fn add_named_parents(shape: &Shape<'_>, place: Place, set: &FieldSet) -> FieldSet {
-    let atom = shape.atom(place);
+fn add_named_parents(shape: &Shape<'_>, position_at: SchemaPosition, set: &FieldSet) -> FieldSet {
+    let atom = shape.atom(position_at);
     FieldSet::of_branches(set.branches().iter().map(|(element, branch)| {
         if branch.below.is_empty() {
             return (element.clone(), branch.clone());
         }
         let (below, is_named) = match element {
-            PathElement::Field(name) if atom.map.is_some() => shape.field(place, name),
-            PathElement::Key(_) if atom.list.is_some() => (shape.item(place), false),
-            _ => (Place::Forbidden, false),
+            PathElement::Field(name) if atom.map.is_some() => shape.field(position_at, name),
+            PathElement::Key(_) if atom.list.is_some() => (shape.item(position_at), false),
+            _ => (SchemaPosition::Forbidden, false),
         };
         let is_member = branch.is_member || is_named;
         (element.clone(), Branch { is_member, below: add_named_parents(shape, below, &branch.below) })

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use serde_json::{Map, Value};
 
-use crate::go::go_form;
+use crate::go::structure;
 use crate::schema::Schema;
 
 /// Empty objects by version and kind.
@@ -30,7 +30,7 @@ pub fn zero_object(schema: &Schema, object: &Value) -> Arc<Value> {
         return Arc::clone(zero);
     }
     drop(zeros);
-    let Some(fields) = go_form::empty(api_version, kind) else { return Arc::new(typed(Map::new(), object)) };
+    let Some(fields) = structure::empty(api_version, kind) else { return Arc::new(typed(Map::new(), object)) };
     let zero = Arc::new(typed(fields, object));
     let mut zeros = ZEROS.write().unwrap_or_else(PoisonError::into_inner);
     zeros.entry(api_version.to_owned()).or_default().insert(kind.to_owned(), Arc::clone(&zero));

@@ -5,14 +5,14 @@
 
 /// The fields of a message, in the order of their numbers.
 #[derive(Debug)]
-pub struct Message(pub &'static [Field]);
+pub struct Message(pub &'static [MessageField]);
 
 /// Where a part of a JSON object goes.
 #[derive(Debug)]
-pub struct Field {
+pub struct MessageField {
     pub keys: Keys,
     pub number: u32,
-    pub form: Form,
+    pub encoding: FieldEncoding,
 }
 
 /// Which fields of the JSON object are meant.
@@ -32,7 +32,7 @@ pub enum Keys {
 
 /// What a value becomes.
 #[derive(Debug)]
-pub enum Form {
+pub enum FieldEncoding {
     Text,
     Flag,
     Whole,
@@ -42,27 +42,29 @@ pub enum Form {
     /// A number, a flag or a text; nothing else can be a default there.
     Default,
     /// A schema, or whether anything is allowed.
-    SchemaOrFlag(&'static Form),
+    SchemaOrFlag(&'static FieldEncoding),
     /// The schema of items, which could be several.
-    Items(&'static Form),
+    Items(&'static FieldEncoding),
     /// The type of a value, which could be several.
     Types,
     Message(&'static Message),
     /// The message itself, or a reference to it.
     OrReference(&'static Message),
     /// A list.
-    Each(&'static Form),
+    Each(&'static FieldEncoding),
 }
 
-use Form::{Any, Default, Each, Flag, Items, Message as Of, Number, OrReference, SchemaOrFlag, Text, Types, Whole};
+use FieldEncoding::{
+    Any, Default, Each, Flag, Items, Message as Of, Number, OrReference, SchemaOrFlag, Text, Types, Whole,
+};
 use Keys::{All, Codes, Extensions, Paths};
 
-const fn field(name: &'static str, number: u32, form: Form) -> Field {
-    Field { keys: Keys::Name(name), number, form }
+const fn field(name: &'static str, number: u32, encoding: FieldEncoding) -> MessageField {
+    MessageField { keys: Keys::Name(name), number, encoding }
 }
 
-const fn each(keys: Keys, number: u32, form: Form) -> Field {
-    Field { keys, number, form }
+const fn each(keys: Keys, number: u32, encoding: FieldEncoding) -> MessageField {
+    MessageField { keys, number, encoding }
 }
 
 pub static DOCUMENT: Message = Message(&[

@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::messages::{DEFINITIONS, DOCUMENT, Form, Keys, Message, REFERENCE};
-use crate::codec::yaml_text::to_node_yaml;
+use super::messages::{DEFINITIONS, DOCUMENT, FieldEncoding, Keys, Message, REFERENCE};
+use crate::codec::yaml_writer::to_node_yaml;
 
 /// A document of OpenAPI v3 as a message.
 pub fn encode(document: &Value) -> Vec<u8> {
@@ -26,8 +26,8 @@ fn write_fields(out: &mut Vec<u8>, message: &Message, value: &Value) {
     let Some(fields) = value.as_object() else { return };
     for field in message.0 {
         if let Keys::Name(name) = field.keys {
-            if let Some(value) = fields.get(name).filter(|value| !is_zero(&field.form, value)) {
-                write_field(out, field.number, &field.form, value);
+            if let Some(value) = fields.get(name).filter(|value| !is_zero(&field.encoding, value)) {
+                write_field(out, field.number, &field.encoding, value);
             }
             continue;
         }
@@ -36,8 +36,8 @@ fn write_fields(out: &mut Vec<u8>, message: &Message, value: &Value) {
                 if !name.is_empty() {
                     write_bytes(out, 1, |out| out.extend_from_slice(name.as_bytes()));
                 }
-                if !is_zero(&field.form, value) {
-                    write_field(out, 2, &field.form, value);
+                if !is_zero(&field.encoding, value) {
+                    write_field(out, 2, &field.encoding, value);
                 }
             });
         }
@@ -57,67 +57,67 @@ impl Keys {
 }
 
 /// Whether a value is as good as absent. In lists and choices, it is not.
-fn is_zero(form: &Form, value: &Value) -> bool {
-    match form {
-        Form::Text => text_of(value).is_some_and(|text| text.is_empty()),
-        Form::Flag => value == &Value::Bool(false),
-        Form::Whole => value.as_i64() == Some(0),
-        Form::Number => value.as_f64() == Some(0.0),
+fn is_zero(encoding: &FieldEncoding, value: &Value) -> bool {
+    match encoding {
+        FieldEncoding::Text => text_of(value).is_some_and(|text| text.is_empty()),
+        FieldEncoding::Flag => value == &Value::Bool(false),
+        FieldEncoding::Whole => value.as_i64() == Some(0),
+        FieldEncoding::Number => value.as_f64() == Some(0.0),
         _ => false,
     }
 }
 
 /// One field of a message, if the value is of the right type.
-fn write_field(out: &mut Vec<u8>, number: u32, form: &Form, value: &Value) {
-    match (form, value) {
-        (Form::Text, _) => {
+fn write_field(out: &mut Vec<u8>, number: u32, encoding: &FieldEncoding, value: &Value) {
+    match (encoding, value) {
+        (FieldEncoding::Text, _) => {
             if let Some(text) = text_of(value) {
                 write_bytes(out, number, |out| out.extend_from_slice(text.as_bytes()));
             }
         }
-        (Form::Flag, Value::Bool(flag)) => write_varint_field(out, number, u64::from(*flag)),
-        (Form::Whole, Value::Number(whole)) => {
+        (FieldEncoding::Flag, Value::Bool(flag)) => write_varint_field(out, number, u64::from(*flag)),
+        (FieldEncoding::Whole, Value::Number(whole)) => {
             if let Some(whole) = whole.as_i64() {
                 write_varint_field(out, number, whole.cast_unsigned());
             }
         }
-        (Form::Number, Value::Number(decimal)) => {
+        (FieldEncoding::Number, Value::Number(decimal)) => {
             if let Some(decimal) = decimal.as_f64() {
                 write_key(out, number, 1);
                 out.extend_from_slice(&decimal.to_le_bytes());
             }
         }
-        (Form::Any, _) => write_bytes(out, number, |out| {
+        (FieldEncoding::Any, _) => write_bytes(out, number, |out| {
             write_bytes(out, 2, |out| out.extend_from_slice(to_node_yaml(value).as_bytes()));
         }),
-        (Form::Default, _) => write_bytes(out, number, |out| match value {
-            Value::Number(_) => write_field(out, 1, &Form::Number, value),
-            Value::Bool(_) => write_field(out, 2, &Form::Flag, value),
-            Value::String(_) => write_field(out, 3, &Form::Text, value),
+        (FieldEncoding::Default, _) => write_bytes(out, number, |out| match value {
+            Value::Number(_) => write_field(out, 1, &FieldEncoding::Number, value),
+            Value::Bool(_) => write_field(out, 2, &FieldEncoding::Flag, value),
+            Value::String(_) => write_field(out, 3, &FieldEncoding::Text, value),
             _ => {}
         }),
-        (Form::SchemaOrFlag(_), Value::Bool(_)) => {
-            write_bytes(out, number, |out| write_field(out, 2, &Form::Flag, value));
+        (FieldEncoding::SchemaOrFlag(_), Value::Bool(_)) => {
+            write_bytes(out, number, |out| write_field(out, 2, &FieldEncoding::Flag, value));
         }
-        (Form::SchemaOrFlag(schema) | Form::Items(schema), Value::Object(_)) => {
+        (FieldEncoding::SchemaOrFlag(schema) | FieldEncoding::Items(schema), Value::Object(_)) => {
             write_bytes(out, number, |out| write_field(out, 1, schema, value));
         }
-        (Form::Types, Value::Array(_)) => {
-            write_bytes(out, number, |out| write_field(out, 1, &Form::Each(&Form::Text), value));
+        (FieldEncoding::Types, Value::Array(_)) => {
+            write_bytes(out, number, |out| write_field(out, 1, &FieldEncoding::Each(&FieldEncoding::Text), value));
         }
-        (Form::Types, _) => write_bytes(out, number, |out| write_field(out, 1, &Form::Text, value)),
-        (Form::Message(message), Value::Object(_)) => {
+        (FieldEncoding::Types, _) => write_bytes(out, number, |out| write_field(out, 1, &FieldEncoding::Text, value)),
+        (FieldEncoding::Message(message), Value::Object(_)) => {
             write_bytes(out, number, |out| write_fields(out, message, value));
         }
-        (Form::OrReference(_), Value::Object(fields)) if fields.contains_key("$ref") => {
+        (FieldEncoding::OrReference(_), Value::Object(fields)) if fields.contains_key("$ref") => {
             write_bytes(out, number, |out| write_bytes(out, 2, |out| write_fields(out, &REFERENCE, value)));
         }
-        (Form::OrReference(message), Value::Object(_)) => {
+        (FieldEncoding::OrReference(message), Value::Object(_)) => {
             write_bytes(out, number, |out| write_bytes(out, 1, |out| write_fields(out, message, value)));
         }
-        (Form::Each(form), Value::Array(items)) => {
+        (FieldEncoding::Each(encoding), Value::Array(items)) => {
             for item in items {
-                write_field(out, number, form, item);
+                write_field(out, number, encoding, item);
             }
         }
         _ => {}

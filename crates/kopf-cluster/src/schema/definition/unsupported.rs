@@ -5,21 +5,21 @@ use serde_json::{Value, json};
 use super::{flag, nested, properties, property_path, text};
 use crate::go::crd_text;
 use crate::go::field_error::{FieldError, FieldErrorKind, child, index};
-use crate::schema::rule::Rule;
+use crate::schema::validation_rule::ValidationRule;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
 /// The complaints about a schema and all schemas in it.
 pub fn check(schema: &Value, path: &str) -> Vec<FieldError> {
-    let mut walk = Walk { errors: Vec::new() };
-    walk.visit(schema, path, &Surroundings { is_root: true, ..Surroundings::default() });
-    walk.errors
+    let mut checker = DefinitionChecker { errors: Vec::new() };
+    checker.visit(schema, path, &ParentContext { is_root: true, ..ParentContext::default() });
+    checker.errors
 }
 
 /// What the schemas above say about a schema.
 #[derive(Clone, Default)]
-struct Surroundings {
+struct ParentContext {
     /// The schema is of the whole object.
     is_root: bool,
     /// Why there may be no default here.
@@ -28,14 +28,14 @@ struct Surroundings {
     uncorrelatable: Option<String>,
 }
 
-struct Walk {
+struct DefinitionChecker {
     errors: Vec<FieldError>,
 }
 
-impl Walk {
-    fn visit(&mut self, schema: &Value, path: &str, around: &Surroundings) {
-        self.forbidden(schema, path, around);
-        let below = Surroundings { is_root: false, ..around.clone() };
+impl DefinitionChecker {
+    fn visit(&mut self, schema: &Value, path: &str, context: &ParentContext) {
+        self.forbidden(schema, path, context);
+        let below = ParentContext { is_root: false, ..context.clone() };
         if let Some(additional) = schema.get("additionalProperties") {
             let is_open = matches!(additional, Value::Bool(true) | Value::Null);
             if !is_open && !properties(schema).is_empty() {
@@ -53,7 +53,7 @@ impl Walk {
             if text(schema, "x-kubernetes-map-type") == "atomic" {
                 below.uncorrelatable.get_or_insert_with(|| path.to_owned());
             }
-            if around.is_root && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
+            if context.is_root && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
                 below.no_defaults = Some(format!("in top-level {name}"));
             }
             self.visit(property, &property_path(path, name), &below);
@@ -69,16 +69,16 @@ impl Walk {
             self.visit(items, &child(path, "items"), &below);
         }
         self.extensions(schema, path);
-        self.rules(schema, path, around);
+        self.rules(schema, path, context);
     }
 
-    fn forbidden(&mut self, schema: &Value, path: &str, around: &Surroundings) {
+    fn forbidden(&mut self, schema: &Value, path: &str, context: &ParentContext) {
         let mut forbid =
             |name: &str, detail: String| self.errors.push(FieldError::forbidden(child(path, name), detail));
         let has = |name: &str| schema.get(name).is_some_and(|value| !value.is_null());
         let has_entries =
             |name: &str| schema.get(name).and_then(Value::as_object).is_some_and(|entries| !entries.is_empty());
-        if let (true, Some(reason)) = (has("default"), &around.no_defaults) {
+        if let (true, Some(reason)) = (has("default"), &context.no_defaults) {
             forbid("default", format!("must not be set {reason}"));
         }
         for (name, is_used) in [
@@ -238,7 +238,7 @@ impl Walk {
         }
     }
 
-    fn rules(&mut self, schema: &Value, path: &str, around: &Surroundings) {
+    fn rules(&mut self, schema: &Value, path: &str, context: &ParentContext) {
         let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array);
         for (position, declared) in rules.into_iter().flatten().enumerate() {
             let path = index(&child(path, "x-kubernetes-validations"), position);
@@ -273,7 +273,7 @@ impl Walk {
             if !field_path.is_empty() && !is_path(schema, field_path) {
                 self.errors.push(FieldError::invalid(field("fieldPath"), field_path.into(), "must be a valid path"));
             }
-            let Some(compiled) = Rule::parse(declared) else { continue };
+            let Some(compiled) = ValidationRule::parse(declared) else { continue };
             if let Err(reason) = &compiled.program {
                 self.errors.push(FieldError::quoting(
                     FieldErrorKind::Invalid,
@@ -282,7 +282,7 @@ impl Walk {
                     // The lines of the expression are set off a little.
                     &format!("compilation failed: {}", reason.replace("\n|", "\n |")),
                 ));
-            } else if let (true, Some(place)) = (compiled.uses_old_self, &around.uncorrelatable) {
+            } else if let (true, Some(place)) = (compiled.uses_old_self, &context.uncorrelatable) {
                 let detail =
                     format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {place}");
                 self.errors.push(FieldError::invalid(field("rule"), rule.into(), detail));

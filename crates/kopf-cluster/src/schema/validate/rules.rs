@@ -14,7 +14,7 @@ use super::{cel_values, unchanged};
 use crate::go::field_error::{self, FieldError, FieldErrorKind};
 use crate::schema::Schema;
 use crate::schema::node::{Additional, MapType, Node, NodeId, ValueType};
-use crate::schema::rule::Rule;
+use crate::schema::validation_rule::ValidationRule;
 
 /// Messages longer than this are not taken from expressions.
 const MAX_MESSAGE_BYTES: usize = 5 * 1024;
@@ -22,10 +22,10 @@ const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 /// All complaints of the rules of a schema.
 pub fn check(schema: &Schema, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let functions = functions();
-    let mut walk = Walk { schema, functions: &functions, errors: Vec::new() };
+    let mut evaluator = RuleEvaluator { schema, functions: &functions, errors: Vec::new() };
     let root = schema.root_id();
-    walk.visit(root, new, old, Before { same_place: old, parent: None }, "", true);
-    walk.errors
+    evaluator.visit(root, new, old, OldState { same_place: old, parent: None }, "", true);
+    evaluator.errors
 }
 
 /// All that rules may call: the language, its extensions for this API, and the names of types,
@@ -56,21 +56,29 @@ fn type_of(value: &CelValue) -> &'static str {
 
 /// What was there before, as far as changes can be told.
 #[derive(Clone, Copy)]
-struct Before<'a> {
+struct OldState<'a> {
     /// The value at the same place, if there is a way to find it.
     same_place: Option<&'a Value>,
     /// The nearest place above where there is one: its node, the new and the old value.
     parent: Option<(NodeId, &'a Value, &'a Value)>,
 }
 
-struct Walk<'a> {
+struct RuleEvaluator<'a> {
     schema: &'a Schema,
     functions: &'a Context<'a>,
     errors: Vec<FieldError>,
 }
 
-impl Walk<'_> {
-    fn visit(&mut self, id: NodeId, new: &Value, old: Option<&Value>, before: Before<'_>, path: &str, is_object: bool) {
+impl RuleEvaluator<'_> {
+    fn visit(
+        &mut self,
+        id: NodeId,
+        new: &Value,
+        old: Option<&Value>,
+        before: OldState<'_>,
+        path: &str,
+        is_object: bool,
+    ) {
         if new.is_null() {
             return;
         }
@@ -81,7 +89,7 @@ impl Walk<'_> {
         }
         let parent = before.same_place.map(|old| (id, new, old)).or(before.parent);
         for nested in node.checks.iter().flat_map(|checks| &checks.all_of) {
-            let nested_before = Before { same_place: None, parent: before.parent };
+            let nested_before = OldState { same_place: None, parent: before.parent };
             self.visit(*nested, new, old, nested_before, path, false);
         }
         match new {
@@ -95,7 +103,7 @@ impl Walk<'_> {
                         below,
                         item,
                         old_item,
-                        Before { same_place, parent },
+                        OldState { same_place, parent },
                         &below_path,
                         schema.node(below).embedded_resource,
                     );
@@ -115,7 +123,7 @@ impl Walk<'_> {
                         below,
                         field,
                         old_field,
-                        Before { same_place, parent },
+                        OldState { same_place, parent },
                         &below_path,
                         schema.node(below).embedded_resource,
                     );
@@ -132,7 +140,7 @@ impl Walk<'_> {
         node: &Node,
         new: &Value,
         old: Option<&Value>,
-        before: Before<'_>,
+        before: OldState<'_>,
         path: &str,
         is_object: bool,
     ) {
@@ -173,7 +181,14 @@ impl Walk<'_> {
         }
     }
 
-    fn complaint(&self, rule: &Rule, node: &Node, context: &Context<'_>, new: &Value, path: &str) -> FieldError {
+    fn complaint(
+        &self,
+        rule: &ValidationRule,
+        node: &Node,
+        context: &Context<'_>,
+        new: &Value,
+        path: &str,
+    ) -> FieldError {
         let evaluated =
             rule.message_program.as_ref().and_then(|program| match crate::values::cel::execute(program, context) {
                 Ok(CelValue::String(text)) => Some(text.trim().to_owned()),
@@ -194,7 +209,7 @@ impl Walk<'_> {
         error
     }
 
-    fn is_unchanged(&self, id: NodeId, new: &Value, before: Before<'_>) -> bool {
+    fn is_unchanged(&self, id: NodeId, new: &Value, before: OldState<'_>) -> bool {
         match (before.same_place, before.parent) {
             (Some(old), _) => unchanged::is_unchanged(self.schema, id, new, old),
             (None, Some((id, new, old))) => unchanged::is_unchanged(self.schema, id, new, old),
@@ -208,7 +223,7 @@ fn type_name(node: &Node) -> &'static str {
 }
 
 /// Why a rule could not be evaluated, as the server says it.
-fn failure(reason: &ExecutionError, rule: &Rule) -> String {
+fn failure(reason: &ExecutionError, rule: &ValidationRule) -> String {
     let rule = rule.description();
     let text = match reason {
         ExecutionError::NoSuchOverload => {

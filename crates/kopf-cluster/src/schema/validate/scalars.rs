@@ -1,10 +1,10 @@
 //! The checks of single values: type, allowed values, ranges, lengths, patterns and sizes.
 //!
-//! Paths in the texts are those of the walk; the walk places the complaints afterwards.
+//! Paths in the texts are those of the validator; the validator places the complaints afterwards.
 
 use serde_json::{Map, Number, Value, json};
 
-use super::walk::type_names;
+use super::validator::type_names;
 use crate::go::field_error::{FieldError, FieldErrorKind};
 use crate::go::text as go_text;
 use crate::schema::node::{Checks, Node, ValueType};

@@ -19,11 +19,11 @@ const FORMAT: u32 = 1;
 #[derive(Debug)]
 pub struct Identity {
     path: PathBuf,
-    content: Mutex<Content>,
+    content: Mutex<IdentityFile>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-struct Content {
+struct IdentityFile {
     format: u32,
     token: String,
     certificates: Certificates,
@@ -31,10 +31,10 @@ struct Content {
     port: Option<u16>,
 }
 
-impl std::fmt::Debug for Content {
+impl std::fmt::Debug for IdentityFile {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Secrets do not belong into logs.
-        formatter.debug_struct("Content").field("port", &self.port).finish_non_exhaustive()
+        formatter.debug_struct("IdentityFile").field("port", &self.port).finish_non_exhaustive()
     }
 }
 
@@ -43,7 +43,7 @@ impl Identity {
     pub fn load(directory: &Path, token: Option<&str>) -> Result<Self, OpenError> {
         let path = directory.join("identity.json");
         let unusable = |reason: String| OpenError::Identity { path: path.clone(), reason };
-        let found: Option<Content> = match std::fs::read(&path) {
+        let found: Option<IdentityFile> = match std::fs::read(&path) {
             Ok(bytes) => Some(serde_json::from_slice(&bytes).map_err(|error| unusable(error.to_string()))?),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(source) => return Err(OpenError::Io { action: "read", path, source }),
@@ -57,7 +57,12 @@ impl Identity {
             None => {
                 let certificates =
                     Certificates::generate().map_err(|error| OpenError::Certificate(std::sync::Arc::new(error)))?;
-                Content { format: FORMAT, token: crate::support::certificates::new_token(), certificates, port: None }
+                IdentityFile {
+                    format: FORMAT,
+                    token: crate::support::certificates::new_token(),
+                    certificates,
+                    port: None,
+                }
             }
         };
         if let Some(token) = token {
@@ -92,12 +97,12 @@ impl Identity {
         }
     }
 
-    fn content(&self) -> std::sync::MutexGuard<'_, Content> {
+    fn content(&self) -> std::sync::MutexGuard<'_, IdentityFile> {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn write(path: &Path, content: &Content) -> std::io::Result<()> {
+fn write(path: &Path, content: &IdentityFile) -> std::io::Result<()> {
     let text = serde_json::to_vec_pretty(content)?;
     replace(path, |file| file.write_all(&text))
 }

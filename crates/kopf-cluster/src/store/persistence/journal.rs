@@ -1,7 +1,7 @@
 //! Writes the log of a data directory, and snapshots when it has grown.
 //!
 //! `state.rs` appends every change before it makes it, under the lock of the store. A thread of
-//! its own (the keeper) brings what was written to the disk, and writes snapshots aside, so that
+//! its own (the sync_thread) brings what was written to the disk, and writes snapshots aside, so that
 //! no request waits for a disk.
 
 use std::fs::File;
@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use super::OpenError;
 use super::directory::{failed, open_log, replace, sync_directory};
-use super::record::{HEADER_SIZE, Header, Record, Role, encode_put, encode_remove};
+use super::record::{FileType, HEADER_SIZE, Header, Record, encode_put, encode_remove};
 use super::recovery::{Position, log_path, snapshot_path};
-use crate::store::{Change, Event, Image};
+use crate::store::{Change, Event, Snapshot};
 
 /// How long a written change waits at most to be brought to the disk.
 pub const SYNC_INTERVAL: Duration = Duration::from_secs(1);
@@ -40,16 +40,16 @@ pub struct Journal {
     broken: bool,
     /// Reused for every record.
     buffer: Vec<u8>,
-    shared: Arc<Shared>,
-    orders: Option<Sender<Order>>,
-    keeper: Option<JoinHandle<()>>,
+    shared: Arc<SyncState>,
+    orders: Option<Sender<SyncCommand>>,
+    sync_thread: Option<JoinHandle<()>>,
     /// Held as long as the directory is used; freed by the system when the process ends.
     _lock: File,
 }
 
-/// What the keeper and the journal tell each other.
+/// What the sync_thread and the journal tell each other.
 #[derive(Debug, Default)]
-struct Shared {
+struct SyncState {
     /// Whether anything was written that is not on the disk yet.
     dirty: AtomicBool,
     /// Whether a snapshot is being written.
@@ -57,12 +57,12 @@ struct Shared {
     snapshot_size: AtomicU64,
 }
 
-/// What the keeper has to do.
-enum Order {
+/// What the sync_thread has to do.
+enum SyncCommand {
     /// There is something new in the log.
     Sync,
-    /// The log is this file from now on; a snapshot takes the place of all before it.
-    Snapshot { log: File, generation: u64, image: Image },
+    /// The log is this file from now on; a snapshot takes the object_key of all before it.
+    Snapshot { log: File, generation: u64, snapshot: Snapshot },
 }
 
 impl Journal {
@@ -74,23 +74,24 @@ impl Journal {
         // What follows the last whole record was cut, and so never answered.
         file.set_len(length).map_err(failed("cut", &path))?;
         if length == 0 {
-            let header = Header { role: Role::Log, generation: position.generation, version: position.version };
+            let header =
+                Header { file_type: FileType::Log, generation: position.generation, version: position.version };
             file.write_all(&header.encode()).map_err(failed("write", &path))?;
             length = HEADER_SIZE as u64;
         }
         file.sync_all().map_err(failed("sync", &path))?;
         sync_directory(directory).map_err(failed("sync", directory))?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SyncState::default());
         shared.snapshot_size.store(position.snapshot_size, Ordering::Relaxed);
         let (orders, receiver) = channel();
-        let keeper = Keeper {
+        let sync_thread = SyncThread {
             directory: directory.to_owned(),
             log: file.try_clone().map_err(failed("open", &path))?,
             shared: Arc::clone(&shared),
         };
-        let keeper = std::thread::Builder::new()
+        let sync_thread = std::thread::Builder::new()
             .name("kopf-cluster-disk".into())
-            .spawn(move || keeper.run(&receiver))
+            .spawn(move || sync_thread.run(&receiver))
             .map_err(failed("start a thread for", directory))?;
         Ok(Self {
             directory: directory.to_owned(),
@@ -102,7 +103,7 @@ impl Journal {
             buffer: Vec::new(),
             shared,
             orders: Some(orders),
-            keeper: Some(keeper),
+            sync_thread: Some(sync_thread),
             _lock: lock,
         })
     }
@@ -115,8 +116,8 @@ impl Journal {
         let object = &event.object;
         self.buffer.clear();
         match event.change {
-            Change::Deleted => encode_remove(&mut self.buffer, object.version, resource, &object.place),
-            _ => encode_put(&mut self.buffer, object.version, resource, &object.place, &object.raw),
+            Change::Deleted => encode_remove(&mut self.buffer, object.version, resource, &object.object_key),
+            _ => encode_put(&mut self.buffer, object.version, resource, &object.object_key, &object.raw),
         }
         if let Err(error) = self.file.write_all(&self.buffer) {
             // A part of it may be there; the next record must not follow that.
@@ -125,27 +126,27 @@ impl Journal {
         }
         self.length += self.buffer.len() as u64;
         if !self.shared.dirty.swap(true, Ordering::AcqRel) {
-            self.order(Order::Sync);
+            self.order(SyncCommand::Sync);
         }
         Ok(())
     }
 
-    /// Whether the log has grown so much that a snapshot should take its place.
+    /// Whether the log has grown so much that a snapshot should take its object_key.
     pub fn is_long(&self) -> bool {
         let due = self.shared.snapshot_size.load(Ordering::Relaxed).saturating_mul(GROWTH).max(self.limit);
         self.length > due && !self.shared.busy.load(Ordering::Acquire)
     }
 
-    /// Begins a new log, and has a snapshot written that takes the place of the ones before.
-    pub fn rotate(&mut self, image: Image) {
+    /// Begins a new log, and has a snapshot written that takes the object_key of the ones before.
+    pub fn rotate(&mut self, snapshot: Snapshot) {
         let generation = self.generation + 1;
-        match self.begin_log(generation, image.version) {
+        match self.begin_log(generation, snapshot.version) {
             Ok((file, log)) => {
                 self.file = file;
                 self.generation = generation;
                 self.length = HEADER_SIZE as u64;
                 self.shared.busy.store(true, Ordering::Release);
-                self.order(Order::Snapshot { log, generation, image });
+                self.order(SyncCommand::Snapshot { log, generation, snapshot });
             }
             Err(_) => {
                 // The current log goes on, and nothing may pretend to continue it.
@@ -156,20 +157,20 @@ impl Journal {
         }
     }
 
-    /// The file of a new log, for this and for the keeper.
+    /// The file of a new log, for this and for the sync_thread.
     fn begin_log(&self, generation: u64, version: u64) -> io::Result<(File, File)> {
         // Only the last log may end anywhere, so this one has to be whole on the disk first.
         self.file.sync_data()?;
         let mut file = open_log(&log_path(&self.directory, generation))?;
-        file.write_all(&Header { role: Role::Log, generation, version }.encode())?;
+        file.write_all(&Header { file_type: FileType::Log, generation, version }.encode())?;
         sync_directory(&self.directory)?;
         let log = file.try_clone()?;
         Ok((file, log))
     }
 
-    fn order(&self, order: Order) {
+    fn order(&self, order: SyncCommand) {
         if let Some(orders) = &self.orders {
-            // The keeper lives as long as this.
+            // The sync_thread lives as long as this.
             let _ = orders.send(order);
         }
     }
@@ -177,23 +178,23 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // Without orders the keeper brings the rest to the disk, and ends.
+        // Without orders the sync_thread brings the rest to the disk, and ends.
         self.orders = None;
-        if let Some(keeper) = self.keeper.take() {
-            let _ = keeper.join();
+        if let Some(sync_thread) = self.sync_thread.take() {
+            let _ = sync_thread.join();
         }
     }
 }
 
 /// The thread that works with the disk.
-struct Keeper {
+struct SyncThread {
     directory: PathBuf,
     log: File,
-    shared: Arc<Shared>,
+    shared: Arc<SyncState>,
 }
 
-impl Keeper {
-    fn run(mut self, orders: &Receiver<Order>) {
+impl SyncThread {
+    fn run(mut self, orders: &Receiver<SyncCommand>) {
         while let Ok(order) = orders.recv() {
             self.carry_out(order);
             // Changes that come in the meantime go to the disk together.
@@ -206,13 +207,13 @@ impl Keeper {
         self.sync();
     }
 
-    fn carry_out(&mut self, order: Order) {
+    fn carry_out(&mut self, order: SyncCommand) {
         match order {
-            Order::Sync => {}
-            Order::Snapshot { log, generation, image } => {
+            SyncCommand::Sync => {}
+            SyncCommand::Snapshot { log, generation, snapshot } => {
                 self.log = log;
                 // Without it, everything is still in the logs: it is tried again when they have grown.
-                if let Ok(size) = write_snapshot(&self.directory, generation, &image) {
+                if let Ok(size) = write_snapshot(&self.directory, generation, &snapshot) {
                     self.shared.snapshot_size.store(size, Ordering::Relaxed);
                     remove_older(&self.directory, generation);
                 }
@@ -229,21 +230,21 @@ impl Keeper {
     }
 }
 
-/// Writes all objects aside, and puts the file in place when it is whole.
-fn write_snapshot(directory: &Path, generation: u64, image: &Image) -> io::Result<u64> {
+/// Writes all objects aside, and puts the file in object_key when it is whole.
+fn write_snapshot(directory: &Path, generation: u64, snapshot: &Snapshot) -> io::Result<u64> {
     let mut size = HEADER_SIZE as u64;
     replace(&snapshot_path(directory, generation), |file| {
         let mut out = BufWriter::with_capacity(1 << 20, file);
-        out.write_all(&Header { role: Role::Snapshot, generation, version: image.version }.encode())?;
+        out.write_all(&Header { file_type: FileType::Snapshot, generation, version: snapshot.version }.encode())?;
         let mut buffer = Vec::new();
-        for (resource, object) in &image.objects {
+        for (resource, object) in &snapshot.objects {
             buffer.clear();
-            encode_put(&mut buffer, object.version, resource, &object.place, &object.raw);
+            encode_put(&mut buffer, object.version, resource, &object.object_key, &object.raw);
             out.write_all(&buffer)?;
             size += buffer.len() as u64;
         }
         buffer.clear();
-        Record::End { count: image.objects.len() as u64 }.encode(&mut buffer);
+        Record::End { count: snapshot.objects.len() as u64 }.encode(&mut buffer);
         size += buffer.len() as u64;
         out.write_all(&buffer)?;
         out.flush()
@@ -268,7 +269,7 @@ mod tests {
 
     use super::*;
     use crate::store::persistence::{directory, recovery};
-    use crate::store::{Place, Store, Write as StoreWrite};
+    use crate::store::{ObjectKey, Store, Write as StoreWrite};
 
     #[test]
     fn what_cannot_be_written_leaves_no_trace() {
@@ -278,7 +279,7 @@ mod tests {
         let mut store = Store::new(10);
         let things: Arc<str> = "things".into();
         let mut write = |journal: &mut Journal, name: &str| {
-            let write = StoreWrite::Create { place: Place::new("", name), value: json!({"metadata": {}}) };
+            let write = StoreWrite::Create { object_key: ObjectKey::new("", name), value: json!({"metadata": {}}) };
             let event = store.prepare(&things, write.drafted()).unwrap();
             journal.append(&things, &event).map(|()| store.commit(&things, event).object.version)
         };
@@ -293,7 +294,7 @@ mod tests {
         drop(journal);
         let recovered = recovery::recover(&path).unwrap();
         assert_eq!(recovered.version, 3);
-        let names: Vec<&str> = recovered.objects["things"].keys().map(|place| &*place.name).collect();
+        let names: Vec<&str> = recovered.objects["things"].keys().map(|object_key| &*object_key.name).collect();
         assert_eq!(names, ["a", "d"]);
         std::fs::remove_dir_all(&path).unwrap();
     }

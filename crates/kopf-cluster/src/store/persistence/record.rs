@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::store::Place;
+use crate::store::ObjectKey;
 
 /// The first bytes of every file of ours.
 const MAGIC: &[u8; 8] = b"KOPFDATA";
@@ -31,7 +31,7 @@ pub const HEADER_SIZE: usize = 36;
 
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum FileType {
     /// Changes, in the order of their versions.
     Log,
     /// All objects at one version.
@@ -41,7 +41,7 @@ pub enum Role {
 /// The beginning of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    pub role: Role,
+    pub file_type: FileType,
     /// The number of the file: a log continues the snapshot of the same generation.
     pub generation: u64,
     /// The version of the store before the first record of a log, or of all of a snapshot.
@@ -52,9 +52,9 @@ pub struct Header {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// An object is there, in this state.
-    Put { version: u64, resource: Arc<str>, place: Place, raw: Bytes },
+    Put { version: u64, resource: Arc<str>, object_key: ObjectKey, raw: Bytes },
     /// An object is not there any more.
-    Remove { version: u64, resource: Arc<str>, place: Place },
+    Remove { version: u64, resource: Arc<str>, object_key: ObjectKey },
     /// A snapshot ends here, after this number of objects.
     End { count: u64 },
 }
@@ -89,9 +89,9 @@ impl Header {
         let mut bytes = [0; HEADER_SIZE];
         bytes[..8].copy_from_slice(MAGIC);
         bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
-        bytes[12] = match self.role {
-            Role::Log => b'L',
-            Role::Snapshot => b'S',
+        bytes[12] = match self.file_type {
+            FileType::Log => b'L',
+            FileType::Snapshot => b'S',
         };
         bytes[16..24].copy_from_slice(&self.generation.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.version.to_le_bytes());
@@ -105,7 +105,7 @@ impl Header {
         if bytes[..known] != MAGIC[..known] {
             return Err(ReadError::Foreign);
         }
-        let mut rest = Reader { bytes: bytes.get(MAGIC.len()..).unwrap_or_default() };
+        let mut rest = RecordReader { bytes: bytes.get(MAGIC.len()..).unwrap_or_default() };
         match rest.u32() {
             Some(FORMAT) => {}
             Some(other) => return Err(ReadError::Format(other)),
@@ -113,16 +113,16 @@ impl Header {
         }
         let header = bytes.first_chunk::<HEADER_SIZE>().ok_or(ReadError::CutHeader)?;
         let damaged = |reason| ReadError::Damaged { offset: 0, reason };
-        let role = match header[12] {
-            b'L' => Role::Log,
-            b'S' => Role::Snapshot,
+        let file_type = match header[12] {
+            b'L' => FileType::Log,
+            b'S' => FileType::Snapshot,
             _ => return Err(damaged("the kind of the file is unknown")),
         };
         rest.take(4);
         let fields = (rest.u64(), rest.u64(), rest.u32());
         let (Some(generation), Some(version), Some(checksum)) = fields else { return Err(ReadError::CutHeader) };
         match crc32fast::hash(&header[..32]) == checksum {
-            true => Ok(Self { role, generation, version }),
+            true => Ok(Self { file_type, generation, version }),
             false => Err(damaged("the checksum of the header is another one")),
         }
     }
@@ -132,8 +132,8 @@ impl Record {
     /// Appends the record as it is written to files.
     pub fn encode(&self, into: &mut Vec<u8>) {
         match self {
-            Self::Put { version, resource, place, raw } => encode_put(into, *version, resource, place, raw),
-            Self::Remove { version, resource, place } => encode_remove(into, *version, resource, place),
+            Self::Put { version, resource, object_key, raw } => encode_put(into, *version, resource, object_key, raw),
+            Self::Remove { version, resource, object_key } => encode_remove(into, *version, resource, object_key),
             Self::End { count } => encode_frame(into, |content| {
                 content.push(b'E');
                 content.extend_from_slice(&count.to_le_bytes());
@@ -142,18 +142,18 @@ impl Record {
     }
 
     fn decode(content: &[u8]) -> Option<Self> {
-        let mut rest = Reader { bytes: content };
+        let mut rest = RecordReader { bytes: content };
         let kind = rest.take(1)?[0];
         let number = rest.u64()?;
         match kind {
             b'P' => {
-                let (resource, place) = (rest.text()?.into(), Place::new(rest.text()?, rest.text()?));
+                let (resource, object_key) = (rest.text()?.into(), ObjectKey::new(rest.text()?, rest.text()?));
                 let raw = Bytes::copy_from_slice(rest.bytes);
-                Some(Self::Put { version: number, resource, place, raw })
+                Some(Self::Put { version: number, resource, object_key, raw })
             }
             b'R' => {
-                let (resource, place) = (rest.text()?.into(), Place::new(rest.text()?, rest.text()?));
-                rest.bytes.is_empty().then_some(Self::Remove { version: number, resource, place })
+                let (resource, object_key) = (rest.text()?.into(), ObjectKey::new(rest.text()?, rest.text()?));
+                rest.bytes.is_empty().then_some(Self::Remove { version: number, resource, object_key })
             }
             b'E' => rest.bytes.is_empty().then_some(Self::End { count: number }),
             _ => None,
@@ -162,22 +162,22 @@ impl Record {
 }
 
 /// Appends the record of an object that is there.
-pub fn encode_put(into: &mut Vec<u8>, version: u64, resource: &str, place: &Place, raw: &[u8]) {
+pub fn encode_put(into: &mut Vec<u8>, version: u64, resource: &str, object_key: &ObjectKey, raw: &[u8]) {
     encode_frame(into, |content| {
-        encode_place(content, b'P', version, resource, place);
+        encode_place(content, b'P', version, resource, object_key);
         content.extend_from_slice(raw);
     });
 }
 
 /// Appends the record of an object that is not there any more.
-pub fn encode_remove(into: &mut Vec<u8>, version: u64, resource: &str, place: &Place) {
-    encode_frame(into, |content| encode_place(content, b'R', version, resource, place));
+pub fn encode_remove(into: &mut Vec<u8>, version: u64, resource: &str, object_key: &ObjectKey) {
+    encode_frame(into, |content| encode_place(content, b'R', version, resource, object_key));
 }
 
-fn encode_place(content: &mut Vec<u8>, kind: u8, version: u64, resource: &str, place: &Place) {
+fn encode_place(content: &mut Vec<u8>, kind: u8, version: u64, resource: &str, object_key: &ObjectKey) {
     content.push(kind);
     content.extend_from_slice(&version.to_le_bytes());
-    for text in [resource, &place.namespace, &place.name] {
+    for text in [resource, &object_key.namespace, &object_key.name] {
         // Names are checked before they get here: they have a few hundred bytes at most.
         content.extend_from_slice(&(text.len() as u16).to_le_bytes());
         content.extend_from_slice(text.as_bytes());
@@ -215,7 +215,7 @@ pub fn decode_all(bytes: &[u8]) -> Result<Records, ReadError> {
 
 /// The content of the record at the start of the bytes, if it is whole.
 fn decode_frame(bytes: &[u8]) -> Option<&[u8]> {
-    let mut rest = Reader { bytes };
+    let mut rest = RecordReader { bytes };
     if rest.take(MARKER.len())? != MARKER {
         return None;
     }
@@ -239,11 +239,11 @@ fn checksum(length: u32, content: &[u8]) -> u32 {
 }
 
 /// Takes pieces off the start of bytes; None if they are too short.
-struct Reader<'a> {
+struct RecordReader<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> RecordReader<'a> {
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.bytes.split_at_checked(length)?;
         self.bytes = rest;
@@ -275,17 +275,17 @@ mod tests {
     use super::*;
 
     fn header() -> Header {
-        Header { role: Role::Log, generation: 3, version: 17 }
+        Header { file_type: FileType::Log, generation: 3, version: 17 }
     }
 
     fn any_record() -> impl Strategy<Value = Record> {
-        let place = ("[a-z.]{0,12}", "[a-zé]{0,8}", "[a-z-]{1,20}");
-        (0_u8..3, any::<u64>(), place, proptest::collection::vec(any::<u8>(), 0..64)).prop_map(
+        let object_key = ("[a-z.]{0,12}", "[a-zé]{0,8}", "[a-z-]{1,20}");
+        (0_u8..3, any::<u64>(), object_key, proptest::collection::vec(any::<u8>(), 0..64)).prop_map(
             |(kind, version, (resource, namespace, name), raw)| {
-                let (resource, place) = (resource.into(), Place::new(&namespace, &name));
+                let (resource, object_key) = (resource.into(), ObjectKey::new(&namespace, &name));
                 match kind {
-                    0 => Record::Put { version, resource, place, raw: raw.into() },
-                    1 => Record::Remove { version, resource, place },
+                    0 => Record::Put { version, resource, object_key, raw: raw.into() },
+                    1 => Record::Remove { version, resource, object_key },
                     _ => Record::End { count: version },
                 }
             },

@@ -11,17 +11,17 @@ use bytes::Bytes;
 
 use super::OpenError;
 use super::directory::{TEMPORARY, failed};
-use super::record::{HEADER_SIZE, Header, ReadError, Record, Records, Role, decode_all};
-use crate::store::Place;
+use super::record::{FileType, HEADER_SIZE, Header, ReadError, Record, Records, decode_all};
+use crate::store::ObjectKey;
 
 /// All objects of all resources, with their versions.
-pub type Objects = HashMap<Arc<str>, BTreeMap<Place, (u64, Bytes)>>;
+pub type RecoveredObjects = HashMap<Arc<str>, BTreeMap<ObjectKey, (u64, Bytes)>>;
 
 /// What the files of a directory say.
 #[derive(Debug)]
 pub struct Recovered {
     pub version: u64,
-    pub objects: Objects,
+    pub objects: RecoveredObjects,
     pub position: Position,
 }
 
@@ -79,7 +79,7 @@ impl Recovered {
         let bytes = std::fs::read(&path).map_err(failed("read", &path))?;
         let unreadable = |source| OpenError::Unreadable { path: path.clone(), source };
         let header = Header::decode(&bytes).map_err(unreadable)?;
-        if header.role != Role::Snapshot || header.generation != generation {
+        if header.file_type != FileType::Snapshot || header.generation != generation {
             return Err(unreadable(ReadError::Damaged { offset: 0, reason: "it is another file than its name says" }));
         }
         let Records { records, end } = decode_all(&bytes).map_err(unreadable)?;
@@ -108,7 +108,7 @@ impl Recovered {
             Err(error) => return Err(unreadable(error)),
         };
         let damaged = |offset, reason| unreadable(ReadError::Damaged { offset, reason });
-        if header.role != Role::Log || header.generation != generation {
+        if header.file_type != FileType::Log || header.generation != generation {
             return Err(damaged(0, "it is another file than its name says"));
         }
         if header.version != self.version {
@@ -136,12 +136,12 @@ impl Recovered {
 
     fn apply(&mut self, record: Record) {
         match record {
-            Record::Put { version, resource, place, raw } => {
-                self.objects.entry(resource).or_default().insert(place, (version, raw));
+            Record::Put { version, resource, object_key, raw } => {
+                self.objects.entry(resource).or_default().insert(object_key, (version, raw));
             }
-            Record::Remove { resource, place, .. } => {
+            Record::Remove { resource, object_key, .. } => {
                 if let Some(objects) = self.objects.get_mut(&resource) {
-                    objects.remove(&place);
+                    objects.remove(&object_key);
                 }
             }
             Record::End { .. } => {}

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::{probes, resources, security};
 use crate::builtin::rules::evaluate::Errors;
-use crate::builtin::rules::{Condition, Rule, Rules, Spot, Test, tests_of_values as values};
+use crate::builtin::rules::{Condition, Location, Rule, Rules, ValueCheck, value_checks as values};
 use crate::go::FieldError;
 use crate::go::quantity::Quantity;
 use crate::values::names;
 use Rule::{Code, Each, Forbid, Given, If, In, Is, Must, Required, Unique};
-use Test::{Between, OneOf, Text};
+use ValueCheck::{Between, OneOf, Text};
 
 /// Containers that run all the time.
 pub const CONTAINER: Rules = &[
@@ -103,12 +103,12 @@ const MOUNT: Rules =
 
 const DEVICE: Rules = &[Required("name"), Code(device)];
 
-fn common(container: &Spot<'_>, errors: &mut Errors) {
+fn common(container: &Location<'_>, errors: &mut Errors) {
     container.check(COMMON, errors);
 }
 
 /// Init containers share their names with the others.
-fn unique_over_containers(container: &Spot<'_>, errors: &mut Errors) {
+fn unique_over_containers(container: &Location<'_>, errors: &mut Errors) {
     let others = container.parent.map(|pod| pod.list("containers")).unwrap_or_default();
     let name = container.text("name");
     if !name.is_empty() && others.iter().any(|other| other["name"] == name) {
@@ -116,7 +116,7 @@ fn unique_over_containers(container: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn image_spaces(container: &Spot<'_>, errors: &mut Errors) {
+fn image_spaces(container: &Location<'_>, errors: &mut Errors) {
     let image = container.text("image");
     // Templates may be completed later, so that only pods are checked.
     let in_template = container.path.contains("template");
@@ -125,7 +125,7 @@ fn image_spaces(container: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn host_network_port(port: &Spot<'_>, errors: &mut Errors) {
+fn host_network_port(port: &Location<'_>, errors: &mut Errors) {
     let on_host = port.around("hostNetwork") == Some(&Value::Bool(true));
     let given = port.number("hostPort").unwrap_or_default();
     if on_host && given != 0 && Some(given) != port.number("containerPort") {
@@ -134,7 +134,7 @@ fn host_network_port(port: &Spot<'_>, errors: &mut Errors) {
 }
 
 /// Two containers cannot have the same port of the node.
-fn host_port_taken(port: &Spot<'_>, errors: &mut Errors) {
+fn host_port_taken(port: &Location<'_>, errors: &mut Errors) {
     let key = |port: &Value| {
         let text = |field: &str| port[field].as_str().unwrap_or_default().to_owned();
         let number = port["hostPort"].as_i64().filter(|number| *number != 0)?;
@@ -142,7 +142,7 @@ fn host_port_taken(port: &Spot<'_>, errors: &mut Errors) {
     };
     let Some(own) = key(port.value) else { return };
     let container = port.parent;
-    let before = container.map(Spot::earlier).unwrap_or_default();
+    let before = container.map(Location::earlier).unwrap_or_default();
     let earlier = before.iter().flat_map(|other| other["ports"].as_array().into_iter().flatten());
     if earlier.chain(port.earlier()).any(|other| key(other).as_ref() == Some(&own)) {
         errors.push(FieldError::duplicate(port.at("hostPort"), json!(own)));
@@ -164,16 +164,16 @@ const ENVIRONMENT_FIELDS: &[&str] = &[
 const VOLUME_FIELDS: &[&str] =
     &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 
-fn field_reference(reference: &Spot<'_>, errors: &mut Errors) {
+fn field_reference(reference: &Location<'_>, errors: &mut Errors) {
     pod_field(reference, ENVIRONMENT_FIELDS, errors);
 }
 
 /// The same in a volume, where other fields can be named.
-pub fn volume_field_reference(reference: &Spot<'_>, errors: &mut Errors) {
+pub fn volume_field_reference(reference: &Location<'_>, errors: &mut Errors) {
     pod_field(reference, VOLUME_FIELDS, errors);
 }
 
-fn pod_field(reference: &Spot<'_>, supported: &[&str], errors: &mut Errors) {
+fn pod_field(reference: &Location<'_>, supported: &[&str], errors: &mut Errors) {
     let (version, path) = (reference.text("apiVersion"), reference.text("fieldPath"));
     if version.is_empty() {
         errors.push(FieldError::required(reference.at("apiVersion"), ""));
@@ -222,7 +222,7 @@ const RESOURCE_FIELDS: &[&str] = &[
     "requests.memory",
 ];
 
-fn resource_reference(reference: &Spot<'_>, errors: &mut Errors) {
+fn resource_reference(reference: &Location<'_>, errors: &mut Errors) {
     let resource = reference.text("resource");
     let in_volume = reference.path.contains(".volumes[");
     if in_volume && reference.text("containerName").is_empty() {
@@ -257,11 +257,11 @@ fn resource_reference(reference: &Spot<'_>, errors: &mut Errors) {
 }
 
 /// The same rule for a volume.
-pub fn volume_resource_reference(reference: &Spot<'_>, errors: &mut Errors) {
+pub fn volume_resource_reference(reference: &Location<'_>, errors: &mut Errors) {
     resource_reference(reference, errors);
 }
 
-fn one_source(from: &Spot<'_>, errors: &mut Errors) {
+fn one_source(from: &Location<'_>, errors: &mut Errors) {
     const SOURCES: [&str; 5] = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
     let given = SOURCES.iter().filter(|source| from.get(source).is_some()).count();
     let mut refuse = |detail: &str| errors.push(FieldError::invalid(from.path.clone(), json!(""), detail));
@@ -276,7 +276,7 @@ fn one_source(from: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn one_environment_source(source: &Spot<'_>, errors: &mut Errors) {
+fn one_environment_source(source: &Location<'_>, errors: &mut Errors) {
     let list = source.list_path();
     let given = ["configMapRef", "secretRef"].iter().filter(|field| source.get(field).is_some()).count();
     match given {
@@ -286,16 +286,16 @@ fn one_environment_source(source: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn volumes_of<'a>(mount: &Spot<'a>) -> &'a [Value] {
+fn volumes_of<'a>(mount: &Location<'a>) -> &'a [Value] {
     mount.around("volumes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 /// Volumes of stateful sets are also those that they claim for each pod.
-fn claims_of<'a>(mount: &Spot<'a>) -> &'a [Value] {
+fn claims_of<'a>(mount: &Location<'a>) -> &'a [Value] {
     mount.around("volumeClaimTemplates").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-fn mounted_volume(mount: &Spot<'_>, errors: &mut Errors) {
+fn mounted_volume(mount: &Location<'_>, errors: &mut Errors) {
     let name = mount.text("name");
     let known = volumes_of(mount).iter().any(|volume| volume["name"] == name && !name.is_empty())
         || claims_of(mount).iter().any(|claim| claim["metadata"]["name"] == name);
@@ -304,14 +304,14 @@ fn mounted_volume(mount: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn mount_path_taken(mount: &Spot<'_>, errors: &mut Errors) {
+fn mount_path_taken(mount: &Location<'_>, errors: &mut Errors) {
     let path = mount.text("mountPath");
     if mount.earlier().iter().any(|earlier| earlier["mountPath"] == path) {
         errors.push(mount.invalid("mountPath", "must be unique"));
     }
 }
 
-fn mount_details(mount: &Spot<'_>, errors: &mut Errors) {
+fn mount_details(mount: &Location<'_>, errors: &mut Errors) {
     // The server tells these at the list, not at the item.
     let list = mount.list_path();
     let (sub_path, expression) = (mount.text("subPath"), mount.text("subPathExpr"));
@@ -357,7 +357,7 @@ fn mount_details(mount: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn device(device: &Spot<'_>, errors: &mut Errors) {
+fn device(device: &Location<'_>, errors: &mut Errors) {
     let name = device.text("name");
     match volumes_of(device).iter().find(|volume| volume["name"] == name) {
         _ if name.is_empty() => {}
@@ -380,7 +380,7 @@ fn device(device: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn resize(policy: &Spot<'_>, errors: &mut Errors) {
+fn resize(policy: &Location<'_>, errors: &mut Errors) {
     let list = policy.list_path();
     for (field, supported) in
         [("resourceName", ["cpu", "memory"]), ("restartPolicy", ["NotRequired", "RestartContainer"])]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::builtin::rules::evaluate::Errors;
-use crate::builtin::rules::{Rule, Rules, Spot};
+use crate::builtin::rules::{Location, Rule, Rules};
 use crate::go::FieldError;
 use Rule::Code;
 
@@ -13,7 +13,7 @@ const FORBIDDEN: &str = "pod updates may not change fields other than `spec.cont
 `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing \
 tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-fn changes(pod: &Spot<'_>, errors: &mut Errors) {
+fn changes(pod: &Location<'_>, errors: &mut Errors) {
     let Some(old) = pod.old else { return };
     let (before, after) = (&old["spec"], &pod.value["spec"]);
     let count = |spec: &Value, list: &str| spec[list].as_array().map(Vec::len).unwrap_or_default();

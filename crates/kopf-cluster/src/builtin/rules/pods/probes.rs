@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::builtin::rules::evaluate::Errors;
-use crate::builtin::rules::{Rule, Rules, Spot, Test, tests_of_values as values};
+use crate::builtin::rules::{Location, Rule, Rules, ValueCheck, value_checks as values};
 use crate::go::FieldError;
 use Rule::{Code, Given, Is, Must, Required};
-use Test::{Between, NonNegative, OneOf, PortOrName, Positive};
+use ValueCheck::{Between, NonNegative, OneOf, PortOrName, Positive};
 
 pub const LIFECYCLE: Rules = &[Rule::In("postStart", &[Code(hook)]), Rule::In("preStop", &[Code(hook)])];
 
@@ -36,17 +36,17 @@ const GRPC: Rules = &[Must("port", Between(1, 65535))];
 const HANDLERS: [(&str, Rules); 5] =
     [("exec", EXEC), ("httpGet", HTTP), ("tcpSocket", TCP), ("grpc", GRPC), ("sleep", &[Code(sleep)])];
 
-fn probe(probe: &Spot<'_>, errors: &mut Errors) {
+fn probe(probe: &Location<'_>, errors: &mut Errors) {
     handler(probe, errors);
     probe.check(TIMES, errors);
 }
 
-fn hook(hook: &Spot<'_>, errors: &mut Errors) {
+fn hook(hook: &Location<'_>, errors: &mut Errors) {
     handler(hook, errors);
 }
 
 /// Exactly one of them.
-fn handler(place: &Spot<'_>, errors: &mut Errors) {
+fn handler(place: &Location<'_>, errors: &mut Errors) {
     let mut found = 0;
     for (field, rules) in HANDLERS {
         let Some(handler) = place.enter(field) else { continue };
@@ -61,7 +61,7 @@ fn handler(place: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn header(header: &Spot<'_>, errors: &mut Errors) {
+fn header(header: &Location<'_>, errors: &mut Errors) {
     let list = header.list_path();
     let name = header.text("name");
     for problem in values::header_name(name) {
@@ -69,7 +69,7 @@ fn header(header: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn sleep(sleep: &Spot<'_>, errors: &mut Errors) {
+fn sleep(sleep: &Location<'_>, errors: &mut Errors) {
     let seconds = sleep.number("seconds").unwrap_or_default();
     let grace = sleep.around("terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(30);
     if seconds < 0 || seconds > grace {
@@ -78,17 +78,17 @@ fn sleep(sleep: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn grace(probe: &Spot<'_>, errors: &mut Errors) {
+fn grace(probe: &Location<'_>, errors: &mut Errors) {
     probe.check(&[Given("terminationGracePeriodSeconds", Positive("must be greater than 0"))], errors);
 }
 
-fn no_grace(probe: &Spot<'_>, errors: &mut Errors) {
+fn no_grace(probe: &Location<'_>, errors: &mut Errors) {
     if probe.get("terminationGracePeriodSeconds").is_some() {
         errors.push(probe.invalid("terminationGracePeriodSeconds", "must not be set for readinessProbes"));
     }
 }
 
-fn success_of_one(probe: &Spot<'_>, errors: &mut Errors) {
+fn success_of_one(probe: &Location<'_>, errors: &mut Errors) {
     if probe.number("successThreshold").is_some_and(|threshold| threshold != 1) {
         errors.push(probe.invalid("successThreshold", "must be 1"));
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::builtin::rules::evaluate::Errors;
-use crate::builtin::rules::{Rule, Rules, Spot};
+use crate::builtin::rules::{Location, Rule, Rules};
 use crate::go::FieldError;
 use crate::go::quantity::Quantity;
 use crate::values::names;
@@ -36,15 +36,15 @@ const STANDARD: [&str; 18] = [
     "requests.storage",
 ];
 
-fn of_container(resources: &Spot<'_>, errors: &mut Errors) {
+fn of_container(resources: &Location<'_>, errors: &mut Errors) {
     check(resources, true, errors);
 }
 
-fn of_pod(resources: &Spot<'_>, errors: &mut Errors) {
+fn of_pod(resources: &Location<'_>, errors: &mut Errors) {
     check(resources, false, errors);
 }
 
-fn check(resources: &Spot<'_>, of_container: bool, errors: &mut Errors) {
+fn check(resources: &Location<'_>, of_container: bool, errors: &mut Errors) {
     for field in ["limits", "requests"] {
         for (name, amount) in resources.get(field).and_then(Value::as_object).into_iter().flatten() {
             let path = format!("{}[{name}]", resources.at(field));
@@ -115,7 +115,7 @@ fn is_native(name: &str) -> bool {
     name.contains("kubernetes.io/")
 }
 
-fn against_limit(resources: &Spot<'_>, name: &str, amount: &Value, errors: &mut Errors) {
+fn against_limit(resources: &Location<'_>, name: &str, amount: &Value, errors: &mut Errors) {
     let limit = resources.get("limits").and_then(|limits| limits.get(name));
     let (request, limit) = (Quantity::of(amount), limit.and_then(Quantity::of));
     let exact = name.contains('/') && !is_native(name) || name.starts_with("hugepages-");
@@ -136,7 +136,7 @@ fn against_limit(resources: &Spot<'_>, name: &str, amount: &Value, errors: &mut 
     }
 }
 
-fn huge_pages(resources: &Spot<'_>, errors: &mut Errors) {
+fn huge_pages(resources: &Location<'_>, errors: &mut Errors) {
     let names = || {
         let maps = ["limits", "requests"].into_iter().filter_map(|field| resources.get(field)?.as_object());
         maps.flat_map(|map| map.keys())

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use crate::builtin::rules::evaluate::Errors;
 use crate::builtin::rules::selectors::{LABEL_SELECTOR, labels_at};
-use crate::builtin::rules::{Condition, Rule, Rules, Spot, Test};
+use crate::builtin::rules::{Condition, Location, Rule, Rules, ValueCheck};
 use crate::go::FieldError;
 use crate::values::names;
 use Rule::{Code, Each, Forbid, Given, If, In, Must, Needs};
-use Test::{OneOf, Positive, Text};
+use ValueCheck::{OneOf, Positive, Text};
 
 pub const AFFINITY: Rules =
     &[In("nodeAffinity", NODE_AFFINITY), In("podAffinity", POD_AFFINITY), In("podAntiAffinity", POD_AFFINITY)];
@@ -39,14 +39,14 @@ const POD_AFFINITY_TERM: Rules = &[
     Code(topology_key),
 ];
 
-fn weight(term: &Spot<'_>, errors: &mut Errors) {
+fn weight(term: &Location<'_>, errors: &mut Errors) {
     let weight = term.number("weight").unwrap_or_default();
     if !(1..=100).contains(&weight) {
         errors.push(FieldError::invalid(term.at("weight"), json!(weight), "must be in the range 1-100"));
     }
 }
 
-fn namespaces(term: &Spot<'_>, errors: &mut Errors) {
+fn namespaces(term: &Location<'_>, errors: &mut Errors) {
     for namespace in term.list("namespaces").iter().filter_map(Value::as_str) {
         for problem in names::check_label(namespace) {
             errors.push(FieldError::invalid(term.at("namespace"), json!(namespace), problem));
@@ -54,7 +54,7 @@ fn namespaces(term: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn topology_key(term: &Spot<'_>, errors: &mut Errors) {
+fn topology_key(term: &Location<'_>, errors: &mut Errors) {
     let key = term.text("topologyKey");
     if key.is_empty() {
         errors.push(FieldError::required(term.at("topologyKey"), "can not be empty"));
@@ -64,7 +64,7 @@ fn topology_key(term: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn node_requirement(requirement: &Spot<'_>, errors: &mut Errors) {
+fn node_requirement(requirement: &Location<'_>, errors: &mut Errors) {
     let values = requirement.list("values");
     match requirement.text("operator") {
         "In" | "NotIn" if values.is_empty() => {
@@ -97,7 +97,7 @@ fn node_requirement(requirement: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn node_field(requirement: &Spot<'_>, errors: &mut Errors) {
+fn node_field(requirement: &Location<'_>, errors: &mut Errors) {
     let values = requirement.list("values");
     match requirement.text("operator") {
         "In" | "NotIn" if values.len() != 1 => {
@@ -128,7 +128,7 @@ fn node_field(requirement: &Spot<'_>, errors: &mut Errors) {
 
 pub const TOLERATION: Rules = &[Code(toleration)];
 
-fn toleration(toleration: &Spot<'_>, errors: &mut Errors) {
+fn toleration(toleration: &Location<'_>, errors: &mut Errors) {
     let (key, value, operator, effect) =
         (toleration.text("key"), toleration.text("value"), toleration.text("operator"), toleration.text("effect"));
     if !key.is_empty() {
@@ -187,7 +187,7 @@ pub const SPREAD: Rules = &[
     In("labelSelector", LABEL_SELECTOR),
 ];
 
-fn spread_twice(constraint: &Spot<'_>, errors: &mut Errors) {
+fn spread_twice(constraint: &Location<'_>, errors: &mut Errors) {
     let pair = |value: &Value| (value["topologyKey"].clone(), value["whenUnsatisfiable"].clone());
     let own = pair(constraint.value);
     let later = constraint.parent.map(|pod| pod.list("topologySpreadConstraints")).unwrap_or_default();
@@ -198,7 +198,7 @@ fn spread_twice(constraint: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn minimal_domains(constraint: &Spot<'_>, errors: &mut Errors) {
+fn minimal_domains(constraint: &Location<'_>, errors: &mut Errors) {
     let when = constraint.text("whenUnsatisfiable");
     if constraint.number("minDomains").is_some_and(|domains| domains > 0) && when != "DoNotSchedule" {
         let detail = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {when}");
@@ -206,7 +206,7 @@ fn minimal_domains(constraint: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn match_label_keys(constraint: &Spot<'_>, errors: &mut Errors) {
+fn match_label_keys(constraint: &Location<'_>, errors: &mut Errors) {
     const WITHOUT: Rules = &[Forbid("matchLabelKeys", "must not be specified when labelSelector is not set")];
     if constraint.list("matchLabelKeys").is_empty() {
         return;
@@ -226,12 +226,12 @@ fn match_label_keys(constraint: &Spot<'_>, errors: &mut Errors) {
 }
 
 /// Labels that a node must have.
-pub fn node_selector(pod: &Spot<'_>, errors: &mut Errors) {
+pub fn node_selector(pod: &Location<'_>, errors: &mut Errors) {
     labels_at(&pod.at("nodeSelector"), pod.get("nodeSelector"), errors);
 }
 
 /// Gates that hold a pod back.
-pub fn gates(pod: &Spot<'_>, errors: &mut Errors) {
+pub fn gates(pod: &Location<'_>, errors: &mut Errors) {
     pod.items("schedulingGates", |gate| {
         let name = gate.text("name");
         for problem in names::check_qualified_name(name) {

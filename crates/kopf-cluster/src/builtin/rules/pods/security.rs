@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use crate::builtin::rules::evaluate::Errors;
-use crate::builtin::rules::{Condition, Rule, Rules, Spot, Test, tests_of_values as values};
-use crate::go::go_struct::{self, Fields, Shape};
+use crate::builtin::rules::{Condition, Location, Rule, Rules, ValueCheck, value_checks as values};
+use crate::go::struct_text::{self, FieldShape, StructFields};
 use crate::go::{FieldError, FieldErrorKind};
 use crate::values::names;
 use Rule::{Code, Each, Forbid, Given, If, In, Is, Needs, Required, Unique};
-use Test::{Between, OneOf, Text};
+use ValueCheck::{Between, OneOf, Text};
 
-const IDENTIFIERS: Test = Between(0, 2_147_483_647);
+const IDENTIFIERS: ValueCheck = Between(0, 2_147_483_647);
 
 pub const OF_POD: Rules = &[
     Given("fsGroup", IDENTIFIERS),
@@ -37,7 +37,7 @@ pub const OF_CONTAINER: Rules = &[
     In("appArmorProfile", APP_ARMOR),
 ];
 
-const PROFILES: Test = OneOf(&["Localhost", "RuntimeDefault", "Unconfined"]);
+const PROFILES: ValueCheck = OneOf(&["Localhost", "RuntimeDefault", "Unconfined"]);
 
 const SECCOMP: Rules = &[
     Needs("type", "type is required when seccompProfile is set"),
@@ -68,11 +68,11 @@ const APP_ARMOR: Rules = &[
 const WINDOWS: Rules = &[Is("gmsaCredentialSpecName", Text(names::check_subdomain))];
 
 /// Whoever may not gain privileges must not have them either.
-fn escalation(context: &Spot<'_>, errors: &mut Errors) {
+fn escalation(context: &Location<'_>, errors: &mut Errors) {
     if context.get("allowPrivilegeEscalation") != Some(&Value::Bool(false)) {
         return;
     }
-    let quoted = go_struct::quote(context.value, SHOWN);
+    let quoted = struct_text::quote(context.value, SHOWN);
     let mut refuse = |detail: &str| {
         errors.push(FieldError::quoting(FieldErrorKind::Invalid, context.path.clone(), &quoted, detail));
     };
@@ -85,31 +85,36 @@ fn escalation(context: &Spot<'_>, errors: &mut Errors) {
 }
 
 /// The context as the server quotes it: all its fields, in the order and by the names of its own code.
-const SHOWN: Fields = &[
-    ("capabilities", "Capabilities", Shape::Struct(&[("add", "Add", Shape::Plain), ("drop", "Drop", Shape::Plain)])),
-    ("privileged", "Privileged", Shape::Plain),
-    ("seLinuxOptions", "SELinuxOptions", Shape::Plain),
-    ("windowsOptions", "WindowsOptions", Shape::Plain),
-    ("runAsUser", "RunAsUser", Shape::Plain),
-    ("runAsGroup", "RunAsGroup", Shape::Plain),
-    ("runAsNonRoot", "RunAsNonRoot", Shape::Plain),
-    ("readOnlyRootFilesystem", "ReadOnlyRootFilesystem", Shape::Plain),
-    ("allowPrivilegeEscalation", "AllowPrivilegeEscalation", Shape::Plain),
-    ("procMount", "ProcMount", Shape::Plain),
-    ("seccompProfile", "SeccompProfile", Shape::Plain),
-    ("appArmorProfile", "AppArmorProfile", Shape::Plain),
+const SHOWN: StructFields = &[
+    (
+        "capabilities",
+        "Capabilities",
+        FieldShape::Struct(&[("add", "Add", FieldShape::Plain), ("drop", "Drop", FieldShape::Plain)]),
+    ),
+    ("privileged", "Privileged", FieldShape::Plain),
+    ("seLinuxOptions", "SELinuxOptions", FieldShape::Plain),
+    ("windowsOptions", "WindowsOptions", FieldShape::Plain),
+    ("runAsUser", "RunAsUser", FieldShape::Plain),
+    ("runAsGroup", "RunAsGroup", FieldShape::Plain),
+    ("runAsNonRoot", "RunAsNonRoot", FieldShape::Plain),
+    ("readOnlyRootFilesystem", "ReadOnlyRootFilesystem", FieldShape::Plain),
+    ("allowPrivilegeEscalation", "AllowPrivilegeEscalation", FieldShape::Plain),
+    ("procMount", "ProcMount", FieldShape::Plain),
+    ("seccompProfile", "SeccompProfile", FieldShape::Plain),
+    ("appArmorProfile", "AppArmorProfile", FieldShape::Plain),
 ];
 
-fn unmasked(context: &Spot<'_>, errors: &mut Errors) {
+fn unmasked(context: &Location<'_>, errors: &mut Errors) {
     if context.around("hostUsers") != Some(&Value::Bool(false)) {
         errors.push(context.invalid("procMount", "`hostUsers` must be false to use `Unmasked`"));
     }
 }
 
-fn stray_seccomp_profile(profile: &Spot<'_>, errors: &mut Errors) {
-    const SHOWN: Fields = &[("type", "Type", Shape::Plain), ("localhostProfile", "LocalhostProfile", Shape::Plain)];
+fn stray_seccomp_profile(profile: &Location<'_>, errors: &mut Errors) {
+    const SHOWN: StructFields =
+        &[("type", "Type", FieldShape::Plain), ("localhostProfile", "LocalhostProfile", FieldShape::Plain)];
     if profile.get("localhostProfile").is_some() {
-        let quoted = go_struct::quote(profile.value, SHOWN);
+        let quoted = struct_text::quote(profile.value, SHOWN);
         let detail = "can only be set when seccomp type is Localhost";
         let field = profile.at("localhostProfile");
         errors.push(FieldError::quoting(FieldErrorKind::Invalid, field, &quoted, detail));
@@ -124,7 +129,7 @@ pub const OPERATING_SYSTEM: Rules = &[
     If(Condition::Is("os.name", "windows"), &[Code(for_windows)]),
 ];
 
-fn known_system(pod: &Spot<'_>, errors: &mut Errors) {
+fn known_system(pod: &Location<'_>, errors: &mut Errors) {
     let name = pod.text("os.name");
     if !name.is_empty() && !["linux", "windows"].contains(&name) {
         let supported = ["linux", "windows"].map(str::to_owned);
@@ -132,7 +137,7 @@ fn known_system(pod: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn for_linux(pod: &Spot<'_>, errors: &mut Errors) {
+fn for_linux(pod: &Location<'_>, errors: &mut Errors) {
     const LINUX: Rules = &[If(
         Condition::Has("securityContext.windowsOptions"),
         &[Forbid("securityContext.windowsOptions", "windows options cannot be set for a linux pod")],
@@ -143,7 +148,7 @@ fn for_linux(pod: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn for_windows(pod: &Spot<'_>, errors: &mut Errors) {
+fn for_windows(pod: &Location<'_>, errors: &mut Errors) {
     const OF_PODS: [&str; 9] = [
         "appArmorProfile",
         "seLinuxOptions",
@@ -173,8 +178,8 @@ fn for_windows(pod: &Spot<'_>, errors: &mut Errors) {
             errors.push(FieldError::forbidden(pod.at(field), detail));
         }
     }
-    let forbid = |spot: &Spot<'_>, fields: &[&str], errors: &mut Errors| {
-        let Some(context) = spot.enter("securityContext") else { return };
+    let forbid = |location: &Location<'_>, fields: &[&str], errors: &mut Errors| {
+        let Some(context) = location.enter("securityContext") else { return };
         for field in fields.iter().filter(|field| context.get(field).is_some()) {
             errors.push(FieldError::forbidden(context.at(field), detail));
         }
@@ -189,7 +194,7 @@ fn for_windows(pod: &Spot<'_>, errors: &mut Errors) {
 }
 
 /// Flags of pods that do not go together, told as a part of the security context.
-pub fn host_flags(pod: &Spot<'_>, errors: &mut Errors) {
+pub fn host_flags(pod: &Location<'_>, errors: &mut Errors) {
     let is = |field: &str| pod.get(field) == Some(&Value::Bool(true));
     if is("hostPID") && is("shareProcessNamespace") {
         let detail = "ShareProcessNamespace and HostPID cannot both be enabled";

@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use crate::builtin::rules::evaluate::Errors;
-use crate::builtin::rules::{Rule, Rules, Spot, Test, tests_of_values as values};
+use crate::builtin::rules::{Location, Rule, Rules, ValueCheck, value_checks as values};
 use crate::go::FieldError;
 use Rule::{Code, Given, Is, Required};
-use Test::{Between, OneOf, Text};
+use ValueCheck::{Between, OneOf, Text};
 
 pub const HOST_PATH: Rules = &[
     Required("path"),
@@ -36,7 +36,7 @@ pub const AZURE_DISK: Rules = &[Required("diskName"), Required("diskURI"), Code(
 pub const STORAGE_OS: Rules = &[Required("volumeName")];
 pub const SCALE_IO: Rules = &[Required("gateway"), Required("system"), Required("volumeName")];
 
-fn fibre_channel(channel: &Spot<'_>, errors: &mut Errors) {
+fn fibre_channel(channel: &Location<'_>, errors: &mut Errors) {
     let (names, ids) = (channel.list("targetWWNs"), channel.list("wwids"));
     if names.is_empty() && ids.is_empty() {
         let detail = "must specify either targetWWNs or wwids, but not both";
@@ -44,7 +44,7 @@ fn fibre_channel(channel: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn azure_uri(disk: &Spot<'_>, errors: &mut Errors) {
+fn azure_uri(disk: &Location<'_>, errors: &mut Errors) {
     let (uri, kind) = (disk.text("diskURI"), disk.text("kind"));
     let (managed, prefix, form) = match kind {
         "Managed" => (

@@ -6,12 +6,12 @@ use super::containers;
 use super::volume_sources::*;
 use crate::builtin::rules::evaluate::Errors;
 use crate::builtin::rules::storage::CLAIM_SPEC;
-use crate::builtin::rules::{Condition, Rule, Rules, Spot, Test, tests_of_values as values};
+use crate::builtin::rules::{Condition, Location, Rule, Rules, ValueCheck, value_checks as values};
 use crate::go::FieldError;
 use crate::go::quantity::Quantity;
 use crate::values::names;
 use Rule::{Code, Each, Given, If, In, Is, Must, Required, Unique, Within};
-use Test::{OneOf, Text};
+use ValueCheck::{OneOf, Text};
 
 pub const VOLUME: Rules = &[Code(source), Required("name"), Is("name", Text(names::check_label)), Unique("name")];
 
@@ -49,7 +49,7 @@ const SOURCES: &[(&str, Rules)] = &[
     ("image", IMAGE),
 ];
 
-fn source(volume: &Spot<'_>, errors: &mut Errors) {
+fn source(volume: &Location<'_>, errors: &mut Errors) {
     let mut found = 0;
     for (field, rules) in SOURCES {
         let Some(source) = volume.enter(field) else { continue };
@@ -64,7 +64,7 @@ fn source(volume: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn size_limit(directory: &Spot<'_>, errors: &mut Errors) {
+fn size_limit(directory: &Location<'_>, errors: &mut Errors) {
     let limit = directory.get("sizeLimit").and_then(Quantity::of);
     if limit.is_some_and(Quantity::is_negative) {
         let detail = "SizeLimit field must be a valid resource quantity";
@@ -74,7 +74,7 @@ fn size_limit(directory: &Spot<'_>, errors: &mut Errors) {
 
 const SECRET: Rules = &[Required("secretName"), Given("defaultMode", MODE), Each("items", KEY_TO_PATH)];
 const CONFIG_MAP: Rules = &[Required("name"), Given("defaultMode", MODE), Each("items", KEY_TO_PATH)];
-const MODE: Test = Test::Mode;
+const MODE: ValueCheck = ValueCheck::Mode;
 
 const KEY_TO_PATH: Rules =
     &[Required("key"), Required("path"), Is("path", Text(values::file_path)), Given("mode", MODE)];
@@ -82,7 +82,7 @@ const KEY_TO_PATH: Rules =
 const DOWNWARD: Rules = &[Given("defaultMode", MODE), Code(downward_items)];
 
 /// The server tells the items at the volume.
-fn downward_items(downward: &Spot<'_>, errors: &mut Errors) {
+fn downward_items(downward: &Location<'_>, errors: &mut Errors) {
     for item in downward.list("items") {
         let place = downward.told_here(item);
         place.check(DOWNWARD_ITEM, errors);
@@ -98,7 +98,7 @@ const DOWNWARD_ITEM: Rules = &[
     Given("mode", MODE),
 ];
 
-fn one_downward_source(item: &Spot<'_>, errors: &mut Errors) {
+fn one_downward_source(item: &Location<'_>, errors: &mut Errors) {
     match (item.get("fieldRef").is_some(), item.get("resourceFieldRef").is_some()) {
         (false, false) => {
             let detail = "one of fieldRef and resourceFieldRef is required";
@@ -114,7 +114,7 @@ fn one_downward_source(item: &Spot<'_>, errors: &mut Errors) {
 
 const PROJECTED: Rules = &[Given("defaultMode", MODE), Code(projected_sources)];
 
-fn projected_sources(projected: &Spot<'_>, errors: &mut Errors) {
+fn projected_sources(projected: &Location<'_>, errors: &mut Errors) {
     let mut paths: Vec<String> = Vec::new();
     projected.items("sources", |source| {
         let mut found = 0;
@@ -148,7 +148,7 @@ fn projected_sources(projected: &Spot<'_>, errors: &mut Errors) {
     });
 }
 
-fn taken(projected: &Spot<'_>, paths: &mut Vec<String>, item: &Value, name: &str, errors: &mut Errors) {
+fn taken(projected: &Location<'_>, paths: &mut Vec<String>, item: &Value, name: &str, errors: &mut Errors) {
     let Some(path) = item["path"].as_str().filter(|path| !path.is_empty()) else { return };
     if paths.iter().any(|known| known == path) {
         errors.push(FieldError::invalid(projected.path.clone(), json!(name), "conflicting duplicate paths"));
@@ -156,7 +156,7 @@ fn taken(projected: &Spot<'_>, paths: &mut Vec<String>, item: &Value, name: &str
     paths.push(path.to_owned());
 }
 
-fn token(projected: &Spot<'_>, token: &Spot<'_>, paths: &mut Vec<String>, errors: &mut Errors) {
+fn token(projected: &Location<'_>, token: &Location<'_>, paths: &mut Vec<String>, errors: &mut Errors) {
     let seconds = token.number("expirationSeconds").unwrap_or(3600);
     if seconds < 600 {
         errors.push(token.invalid("expirationSeconds", "may not specify a duration less than 10 minutes"));

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use super::volume_spec;
 use crate::builtin::rules::evaluate::Errors;
 use crate::builtin::rules::selectors::LABEL_SELECTOR;
-use crate::builtin::rules::{Condition, Rule, Rules, Spot, Test};
-use crate::go::go_struct::{self, Fields, Shape};
+use crate::builtin::rules::{Condition, Location, Rule, Rules, ValueCheck};
 use crate::go::quantity::Quantity;
+use crate::go::struct_text::{self, FieldShape, StructFields};
 use crate::go::{FieldError, FieldErrorKind};
 use crate::values::names;
 use Rule::{Code, Each, Frozen, Given, If, Immutable, In, Is, Must, Needs, Required, Within};
-use Test::{NonNegative, OneOf, Text};
+use ValueCheck::{NonNegative, OneOf, Text};
 
 const DRIVER_NAME_LENGTH: usize = 63;
 const NODE_ID_LENGTH: usize = 256;
@@ -32,7 +32,7 @@ pub const DRIVER: Rules = &[
     Immutable("spec.volumeLifecycleModes"),
 ];
 
-fn lifecycle(spec: &Spot<'_>, errors: &mut Errors) {
+fn lifecycle(spec: &Location<'_>, errors: &mut Errors) {
     let supported = ["Persistent", "Ephemeral"];
     for mode in spec.list("volumeLifecycleModes") {
         if !mode.as_str().is_some_and(|mode| supported.contains(&mode)) {
@@ -42,7 +42,7 @@ fn lifecycle(spec: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn token_request(request: &Spot<'_>, errors: &mut Errors) {
+fn token_request(request: &Location<'_>, errors: &mut Errors) {
     let name = request.text("audience");
     if request.earlier().iter().any(|other| other["audience"].as_str().unwrap_or_default() == name) {
         errors.push(FieldError::duplicate(request.at("audience"), json!(name)));
@@ -57,21 +57,21 @@ fn token_request(request: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn update_period(spec: &Spot<'_>, errors: &mut Errors) {
+fn update_period(spec: &Location<'_>, errors: &mut Errors) {
     if spec.number("nodeAllocatableUpdatePeriodSeconds").is_some_and(|seconds| seconds < 10) {
         let detail = "must be greater than or equal to 10 seconds";
         errors.push(spec.invalid("nodeAllocatableUpdatePeriodSeconds", detail));
     }
 }
 
-fn tokens_in_secrets(spec: &Spot<'_>, errors: &mut Errors) {
+fn tokens_in_secrets(spec: &Location<'_>, errors: &mut Errors) {
     if spec.get("serviceAccountTokenInSecrets").is_some() && spec.list("tokenRequests").is_empty() {
         let detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
         errors.push(spec.invalid("serviceAccountTokenInSecrets", detail));
     }
 }
 
-fn attachment(driver: &Spot<'_>, errors: &mut Errors) {
+fn attachment(driver: &Location<'_>, errors: &mut Errors) {
     if driver.changes("spec.attachRequired") {
         let value = driver.get("spec.attachRequired").cloned().unwrap_or_default();
         errors.push(FieldError::invalid("spec.attachedRequired", value, "field is immutable"));
@@ -97,7 +97,7 @@ pub const NODE: Rules = &[
 ];
 
 /// The name of a driver, in a field of something else.
-fn driver_name(place: &Spot<'_>, field: &str, errors: &mut Errors) {
+fn driver_name(place: &Location<'_>, field: &str, errors: &mut Errors) {
     let name = place.text(field);
     if name.is_empty() {
         errors.push(FieldError::required(place.at(field), ""));
@@ -111,20 +111,20 @@ fn driver_name(place: &Spot<'_>, field: &str, errors: &mut Errors) {
     }
 }
 
-fn node_id(driver: &Spot<'_>, errors: &mut Errors) {
+fn node_id(driver: &Location<'_>, errors: &mut Errors) {
     if driver.text("nodeID").len() > NODE_ID_LENGTH {
         errors.push(driver.invalid("nodeID", format!("must be {NODE_ID_LENGTH} characters or less")));
     }
 }
 
-fn known_driver(driver: &Spot<'_>, errors: &mut Errors) {
+fn known_driver(driver: &Location<'_>, errors: &mut Errors) {
     let name = driver.text("name");
     if driver.earlier().iter().any(|other| other["name"].as_str().unwrap_or_default() == name) {
         errors.push(FieldError::duplicate(driver.at("name"), json!(name)));
     }
 }
 
-fn topology_keys(driver: &Spot<'_>, errors: &mut Errors) {
+fn topology_keys(driver: &Location<'_>, errors: &mut Errors) {
     let keys = driver.list("topologyKeys");
     for (index, key) in keys.iter().enumerate() {
         let text = key.as_str().unwrap_or_default();
@@ -141,17 +141,17 @@ fn topology_keys(driver: &Spot<'_>, errors: &mut Errors) {
 }
 
 /// A driver stays as it is on a node, but for the number of volumes that it can attach there.
-fn driver_changes(node: &Spot<'_>, errors: &mut Errors) {
-    const DRIVER: Fields = &[
-        ("name", "Name", Shape::Plain),
-        ("nodeID", "NodeID", Shape::Plain),
-        ("topologyKeys", "TopologyKeys", Shape::Plain),
+fn driver_changes(node: &Location<'_>, errors: &mut Errors) {
+    const DRIVER: StructFields = &[
+        ("name", "Name", FieldShape::Plain),
+        ("nodeID", "NodeID", FieldShape::Plain),
+        ("topologyKeys", "TopologyKeys", FieldShape::Plain),
     ];
     let old = node.old.and_then(|old| old["spec"]["drivers"].as_array()).into_iter().flatten();
     for before in old {
         for after in node.list("spec.drivers").iter().filter(|after| after["name"] == before["name"]) {
             if before["nodeID"] != after["nodeID"] || before["topologyKeys"] != after["topologyKeys"] {
-                let quoted = go_struct::quote(after, DRIVER);
+                let quoted = struct_text::quote(after, DRIVER);
                 let quoted = format!("{},\"Allocatable\":null}}", quoted.trim_end_matches('}'));
                 let detail = "field is immutable";
                 errors.push(FieldError::quoting(FieldErrorKind::Invalid, "spec.drivers", &quoted, detail));
@@ -168,7 +168,7 @@ pub const CAPACITY: Rules = &[
     Immutable("storageClassName"),
 ];
 
-fn amount(capacity: &Spot<'_>, field: &str, errors: &mut Errors) {
+fn amount(capacity: &Location<'_>, field: &str, errors: &mut Errors) {
     if let Some(size) = capacity.get(field).and_then(Quantity::of).filter(|size| size.is_negative()) {
         let detail = "must be greater than or equal to 0";
         errors.push(FieldError::invalid(capacity.at(field), json!(size.to_string()), detail));
@@ -197,9 +197,9 @@ pub const ATTACHMENT_STATUS: Rules =
 
 const METADATA_BYTES: usize = 256 * 1024;
 const MESSAGE_BYTES: i64 = 1024;
-const VOLUME_ERROR: Rules = &[Code(error_message), Given("errorCode", Test::Between(0, i32::MAX as i64))];
+const VOLUME_ERROR: Rules = &[Code(error_message), Given("errorCode", ValueCheck::Between(0, i32::MAX as i64))];
 
-fn metadata(status: &Spot<'_>, errors: &mut Errors) {
+fn metadata(status: &Location<'_>, errors: &mut Errors) {
     let entries = status.get("attachmentMetadata").and_then(Value::as_object).into_iter().flatten();
     let bytes: usize = entries.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
     if bytes > METADATA_BYTES {
@@ -207,14 +207,14 @@ fn metadata(status: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn error_message(error: &Spot<'_>, errors: &mut Errors) {
+fn error_message(error: &Location<'_>, errors: &mut Errors) {
     if error.text("message").len() as i64 > MESSAGE_BYTES {
         // The limit that is told is another one than the limit that counts.
         errors.push(FieldError::too_long(error.at("message"), METADATA_BYTES as i64));
     }
 }
 
-fn source(source: &Spot<'_>, errors: &mut Errors) {
+fn source(source: &Location<'_>, errors: &mut Errors) {
     const DETAIL: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
     match (source.enter("inlineVolumeSpec"), source.get("persistentVolumeName")) {
         (None, None) => errors.push(FieldError::required(source.path.clone(), DETAIL)),
@@ -229,21 +229,21 @@ fn source(source: &Spot<'_>, errors: &mut Errors) {
     }
 }
 
-fn attachment_changes(attachment: &Spot<'_>, errors: &mut Errors) {
-    const SPEC: Fields = &[
-        ("attacher", "Attacher", Shape::Plain),
+fn attachment_changes(attachment: &Location<'_>, errors: &mut Errors) {
+    const SPEC: StructFields = &[
+        ("attacher", "Attacher", FieldShape::Plain),
         (
             "source",
             "Source",
-            Shape::Struct(&[
-                ("persistentVolumeName", "PersistentVolumeName", Shape::Plain),
-                ("inlineVolumeSpec", "InlineVolumeSpec", Shape::Plain),
+            FieldShape::Struct(&[
+                ("persistentVolumeName", "PersistentVolumeName", FieldShape::Plain),
+                ("inlineVolumeSpec", "InlineVolumeSpec", FieldShape::Plain),
             ]),
         ),
-        ("nodeName", "NodeName", Shape::Plain),
+        ("nodeName", "NodeName", FieldShape::Plain),
     ];
     if attachment.changes("spec") {
-        let quoted = go_struct::quote(&attachment.value["spec"], SPEC);
+        let quoted = struct_text::quote(&attachment.value["spec"], SPEC);
         errors.push(FieldError::quoting(FieldErrorKind::Invalid, "spec", &quoted, "field is immutable"));
     }
 }
@@ -258,7 +258,7 @@ pub const ATTRIBUTES_CLASS: Rules = &[
 ];
 
 /// A provisioner or a driver by its name, however that is written.
-pub fn qualified(class: &Spot<'_>, field: &str, errors: &mut Errors) {
+pub fn qualified(class: &Location<'_>, field: &str, errors: &mut Errors) {
     let name = class.text(field).to_lowercase();
     for problem in names::check_qualified_name(&name).into_iter().filter(|_| !name.is_empty()) {
         errors.push(FieldError::invalid(class.at(field), json!(name), problem));
@@ -267,7 +267,7 @@ pub fn qualified(class: &Spot<'_>, field: &str, errors: &mut Errors) {
 
 const MAX_PARAMETERS: usize = 512;
 
-pub fn parameters(class: &Spot<'_>, errors: &mut Errors) {
+pub fn parameters(class: &Location<'_>, errors: &mut Errors) {
     let Some(Value::Object(parameters)) = class.get("parameters") else { return };
     if parameters.len() > MAX_PARAMETERS {
         errors.push(FieldError::too_long("parameters", MAX_PARAMETERS as i64));

@@ -15,7 +15,7 @@ const LAST_BACK_OFF_SECONDS: u64 = 300;
 
 /// What happens to the containers of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
+pub enum ContainerPhase {
     /// They are being made.
     Creating,
     /// They start.
@@ -29,8 +29,8 @@ pub enum Life {
 }
 
 /// Leads the containers through a moment of their lives.
-pub fn live(pod: &mut Value, now: Timestamp, life: Life) {
-    if life == Life::Unchanged {
+pub fn live(pod: &mut Value, now: Timestamp, life: ContainerPhase) {
+    if life == ContainerPhase::Unchanged {
         return;
     }
     let now = timestamp(now);
@@ -72,9 +72,9 @@ struct Status<'a> {
 
 impl Status<'_> {
     /// Its next status; `waits` for others before it can start, `ends` by itself when it has started.
-    fn next(&self, life: Life, waits: bool, ends: bool) -> Value {
+    fn next(&self, life: ContainerPhase, waits: bool, ends: bool) -> Value {
         let restarts = self.before.map_or(0, |before| number(before, "/restartCount"));
-        if life == Life::Creating || waits {
+        if life == ContainerPhase::Creating || waits {
             let reason = if waits { "PodInitializing" } else { "ContainerCreating" };
             return self.show(json!({"waiting": {"reason": reason}}), json!({}), false, 0);
         }
@@ -82,17 +82,19 @@ impl Status<'_> {
             return self.failed(life, restarts);
         }
         match life {
-            Life::Started if ends => self.show(self.terminated(0, "Completed"), json!({}), true, restarts),
-            Life::Completed => self.show(self.terminated(0, "Completed"), json!({}), false, restarts),
-            Life::Started => self.show(json!({"running": {"startedAt": self.now}}), json!({}), true, restarts),
+            ContainerPhase::Started if ends => self.show(self.terminated(0, "Completed"), json!({}), true, restarts),
+            ContainerPhase::Completed => self.show(self.terminated(0, "Completed"), json!({}), false, restarts),
+            ContainerPhase::Started => {
+                self.show(json!({"running": {"startedAt": self.now}}), json!({}), true, restarts)
+            }
             // The others live on while failing ones start again.
             _ => self.before.cloned().unwrap_or_default(),
         }
     }
 
-    fn failed(&self, life: Life, restarts: i64) -> Value {
+    fn failed(&self, life: ContainerPhase, restarts: i64) -> Value {
         match life {
-            Life::Restarted if self.restarts_failed => {
+            ContainerPhase::Restarted if self.restarts_failed => {
                 let restarts = restarts + 1;
                 let pause = back_off_seconds(restarts);
                 // As durations are written in Go.
@@ -108,7 +110,7 @@ impl Status<'_> {
                 let waiting = json!({"waiting": {"reason": "CrashLoopBackOff", "message": message}});
                 self.show(waiting, self.terminated(1, "Error"), false, restarts)
             }
-            Life::Started => self.show(self.terminated(1, "Error"), json!({}), false, restarts),
+            ContainerPhase::Started => self.show(self.terminated(1, "Error"), json!({}), false, restarts),
             _ => self.before.cloned().unwrap_or_default(),
         }
     }
@@ -195,18 +197,18 @@ pub fn phase(pod: &Value) -> &'static str {
 }
 
 /// What a kubelet tells about it: whether it is a warning, the reason, the message.
-pub fn notes(pod: &Value, life: Life) -> Vec<(bool, &'static str, String)> {
+pub fn notes(pod: &Value, life: ContainerPhase) -> Vec<(bool, &'static str, String)> {
     let mut notes = Vec::new();
     for container in list(pod, "/spec/containers") {
         let name = text(&container, "/name");
         match life {
-            Life::Started => {
+            ContainerPhase::Started => {
                 let image = text(&container, "/image");
                 notes.push((false, "Pulled", format!("Container image \"{image}\" already present on machine")));
                 notes.push((false, "Created", format!("Container created: {name}")));
                 notes.push((false, "Started", format!("Container started: {name}")));
             }
-            Life::Restarted if fails(&container) => {
+            ContainerPhase::Restarted if fails(&container) => {
                 let pod_name = format!(
                     "{}_{}({})",
                     text(pod, "/metadata/name"),

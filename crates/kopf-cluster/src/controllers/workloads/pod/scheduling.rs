@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::controllers::workloads::objects::{condition, fits, name, number, set_condition, text};
 use crate::controllers::workloads::plan::{Action, PODS, Plan, SCHEDULER};
-use crate::controllers::workloads::quantity;
+use crate::go::quantity::Quantity;
 use jiff::Timestamp;
 
 const COMPONENT: &str = "default-scheduler";
@@ -121,17 +121,17 @@ fn obstacle(pod: &Value, node: &Value) -> Option<String> {
         return Some("node(s) didn't match Pod's node affinity/selector".to_owned());
     }
     let lacking = ["cpu", "memory"].into_iter().find(|resource| {
-        let allocatable = node["status"]["allocatable"][resource].as_str().and_then(quantity::read);
+        let allocatable = node["status"]["allocatable"][resource].as_str().and_then(Quantity::parse);
         allocatable.is_some_and(|allocatable| requested(pod, resource) > allocatable)
     });
     lacking.map(|resource| format!("Insufficient {resource}"))
 }
 
 /// What the containers of a pod ask for.
-fn requested(pod: &Value, resource: &str) -> f64 {
+fn requested(pod: &Value, resource: &str) -> Quantity {
     let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
     containers
-        .filter_map(|container| container["resources"]["requests"][resource].as_str().and_then(quantity::read))
+        .filter_map(|container| container["resources"]["requests"][resource].as_str().and_then(Quantity::parse))
         .sum()
 }
 

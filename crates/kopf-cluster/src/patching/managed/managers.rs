@@ -11,7 +11,7 @@ const MAX_UPDATERS: usize = 10;
 
 /// Who a set of fields belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Owner {
+pub struct FieldManager {
     /// The name that the client gave itself.
     pub manager: String,
     /// How it writes.
@@ -41,7 +41,7 @@ impl Operation {
     }
 }
 
-impl Owner {
+impl FieldManager {
     /// The owner as in messages about conflicts.
     pub fn description(&self) -> String {
         let mut text = crate::go::go_quote(&self.manager);
@@ -57,7 +57,7 @@ impl Owner {
 
 /// What somebody owns.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Owned {
+pub struct ManagedEntry {
     /// The fields.
     pub fields: FieldSet,
     /// The version of the schema that the fields are of.
@@ -67,11 +67,11 @@ pub struct Owned {
 }
 
 /// The entries of an object.
-pub type Owners = BTreeMap<Owner, Owned>;
+pub type ManagedFields = BTreeMap<FieldManager, ManagedEntry>;
 
 /// Reads the entries of an object; the reason if they are malformed.
-pub fn read(managed_fields: Option<&Value>) -> Result<Owners, String> {
-    let mut owners = Owners::new();
+pub fn read(managed_fields: Option<&Value>) -> Result<ManagedFields, String> {
+    let mut owners = ManagedFields::new();
     let entries = managed_fields.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     for (position, entry) in entries.iter().enumerate() {
         let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -94,7 +94,7 @@ pub fn read(managed_fields: Option<&Value>) -> Result<Owners, String> {
                 ));
             }
         }
-        let owner = Owner {
+        let owner = FieldManager {
             manager: text("manager"),
             operation,
             api_version: if operation == Operation::Apply { String::new() } else { api_version.clone() },
@@ -102,13 +102,13 @@ pub fn read(managed_fields: Option<&Value>) -> Result<Owners, String> {
         };
         let fields = entry.get("fieldsV1").map(FieldSet::parse).unwrap_or_default();
         let time = entry.get("time").and_then(Value::as_str).map(str::to_owned);
-        owners.insert(owner, Owned { fields, api_version, time });
+        owners.insert(owner, ManagedEntry { fields, api_version, time });
     }
     Ok(owners)
 }
 
 /// Writes the entries of an object, in the order of the server; without any, the field vanishes.
-pub fn write(object: &mut Value, owners: Owners) {
+pub fn write(object: &mut Value, owners: ManagedFields) {
     let Some(object) = object.as_object_mut() else { return };
     let metadata = object.entry("metadata").or_insert_with(|| json!({}));
     let Some(metadata) = metadata.as_object_mut() else { return };
@@ -116,7 +116,7 @@ pub fn write(object: &mut Value, owners: Owners) {
     if owners.is_empty() {
         return;
     }
-    let mut sorted: Vec<(Owner, Owned)> = owners.into_iter().collect();
+    let mut sorted: Vec<(FieldManager, ManagedEntry)> = owners.into_iter().collect();
     sorted.sort_by(|(left, left_owned), (right, right_owned)| {
         (left.operation, &left_owned.time, &left.manager, &left_owned.api_version, &left.subresource).cmp(&(
             right.operation,
@@ -147,18 +147,18 @@ pub fn write(object: &mut Value, owners: Owners) {
 }
 
 /// Joins the oldest writers into one, if there are too many.
-pub fn limit(owners: &mut Owners) {
+pub fn limit(owners: &mut ManagedFields) {
     if owners.len() <= MAX_UPDATERS {
         return;
     }
-    let mut updaters: Vec<Owner> =
+    let mut updaters: Vec<FieldManager> =
         owners.keys().filter(|owner| owner.operation == Operation::Update).cloned().collect();
     let mut count = updaters.len();
     updaters.sort_by(|left, right| {
-        let time = |owner: &Owner| owners.get(owner).and_then(|owned| owned.time.clone());
+        let time = |owner: &FieldManager| owners.get(owner).and_then(|owned| owned.time.clone());
         time(left).cmp(&time(right)).then_with(|| left.cmp(right))
     });
-    let mut firsts: BTreeMap<String, Owner> = BTreeMap::new();
+    let mut firsts: BTreeMap<String, FieldManager> = BTreeMap::new();
     for updater in updaters {
         if count <= MAX_UPDATERS {
             return;
@@ -168,7 +168,7 @@ pub fn limit(owners: &mut Owners) {
             firsts.insert(version, updater);
             continue;
         };
-        let joined = Owner {
+        let joined = FieldManager {
             manager: "ancient-changes".to_owned(),
             operation: Operation::Update,
             api_version: version,

@@ -1,25 +1,25 @@
 //! What the driver has to look at: now, and later.
 //!
-//! A key is there once, however often it is called for, so the agenda is never longer than the
+//! A key is there once, however often it is called for, so the work_queue is never longer than the
 //! number of objects. It is plain data; the driver brings the time.
 
 use std::collections::{BTreeSet, HashMap};
 
 use jiff::Timestamp;
 
-use crate::store::Place;
+use crate::store::ObjectKey;
 
 /// An object that a controller looks after.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    pub kind: Kind,
-    pub place: Place,
+pub struct WorkItem {
+    pub kind: WorkKind,
+    pub object_key: ObjectKey,
 }
 
 /// The kinds with a controller, in the order in which they are looked at: what is owned comes before
 /// its owners, so that many changes of pods are one change for their owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum WorkKind {
     Node,
     Claim,
     Volume,
@@ -36,23 +36,23 @@ pub enum Kind {
 }
 
 #[derive(Debug, Default)]
-pub struct Agenda {
+pub struct WorkQueue {
     /// To be looked at in the next round.
-    pending: BTreeSet<Key>,
+    pending: BTreeSet<WorkItem>,
     /// To be looked at when their times have come.
-    alarms: BTreeSet<(Timestamp, Key)>,
+    alarms: BTreeSet<(Timestamp, WorkItem)>,
     /// The alarm of each key.
-    alarm_of: HashMap<Key, Timestamp>,
+    alarm_of: HashMap<WorkItem, Timestamp>,
 }
 
-impl Agenda {
+impl WorkQueue {
     /// Looks at an object in the next round.
-    pub fn call(&mut self, key: Key) {
+    pub fn call(&mut self, key: WorkItem) {
         self.pending.insert(key);
     }
 
     /// All that is to be looked at now, in order.
-    pub fn take_round(&mut self) -> BTreeSet<Key> {
+    pub fn take_round(&mut self) -> BTreeSet<WorkItem> {
         std::mem::take(&mut self.pending)
     }
 
@@ -61,7 +61,7 @@ impl Agenda {
     }
 
     /// Looks at an object again at a time, or only when it is called for.
-    pub fn set_alarm(&mut self, key: &Key, time: Option<Timestamp>) {
+    pub fn set_alarm(&mut self, key: &WorkItem, time: Option<Timestamp>) {
         if let Some(known) = self.alarm_of.remove(key) {
             self.alarms.remove(&(known, key.clone()));
         }
@@ -92,8 +92,8 @@ impl Agenda {
 mod tests {
     use super::*;
 
-    fn key(kind: Kind, name: &str) -> Key {
-        Key { kind, place: Place::new("default", name) }
+    fn key(kind: WorkKind, name: &str) -> WorkItem {
+        WorkItem { kind, object_key: ObjectKey::new("default", name) }
     }
 
     fn at(second: i64) -> Timestamp {
@@ -102,29 +102,29 @@ mod tests {
 
     #[test]
     fn a_round_has_everything_once_and_in_order() {
-        let mut agenda = Agenda::default();
+        let mut work_queue = WorkQueue::default();
         for _ in 0..3 {
-            agenda.call(key(Kind::Deployment, "a"));
-            agenda.call(key(Kind::Pod, "z"));
+            work_queue.call(key(WorkKind::Deployment, "a"));
+            work_queue.call(key(WorkKind::Pod, "z"));
         }
-        let round: Vec<Key> = agenda.take_round().into_iter().collect();
-        assert_eq!(round, [key(Kind::Pod, "z"), key(Kind::Deployment, "a")]);
-        assert!(!agenda.has_pending());
+        let round: Vec<WorkItem> = work_queue.take_round().into_iter().collect();
+        assert_eq!(round, [key(WorkKind::Pod, "z"), key(WorkKind::Deployment, "a")]);
+        assert!(!work_queue.has_pending());
     }
 
     #[test]
     fn the_last_alarm_counts() {
-        let mut agenda = Agenda::default();
-        let pod = key(Kind::Pod, "a");
-        agenda.set_alarm(&pod, Some(at(10)));
-        agenda.set_alarm(&pod, Some(at(20)));
-        agenda.set_alarm(&key(Kind::Pod, "b"), Some(at(15)));
-        assert_eq!(agenda.next_alarm(), Some(at(15)));
-        agenda.ring(at(15));
-        assert_eq!(agenda.take_round().len(), 1);
-        agenda.set_alarm(&pod, None);
-        assert_eq!(agenda.next_alarm(), None);
-        agenda.ring(at(99));
-        assert!(!agenda.has_pending());
+        let mut work_queue = WorkQueue::default();
+        let pod = key(WorkKind::Pod, "a");
+        work_queue.set_alarm(&pod, Some(at(10)));
+        work_queue.set_alarm(&pod, Some(at(20)));
+        work_queue.set_alarm(&key(WorkKind::Pod, "b"), Some(at(15)));
+        assert_eq!(work_queue.next_alarm(), Some(at(15)));
+        work_queue.ring(at(15));
+        assert_eq!(work_queue.take_round().len(), 1);
+        work_queue.set_alarm(&pod, None);
+        assert_eq!(work_queue.next_alarm(), None);
+        work_queue.ring(at(99));
+        assert!(!work_queue.has_pending());
     }
 }

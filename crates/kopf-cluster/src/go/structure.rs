@@ -21,24 +21,24 @@ const DEPTH_LIMIT: usize = 100;
 #[derive(Clone, Copy)]
 pub struct Structure {
     all: &'static Structs,
-    fields: &'static [Field],
+    fields: &'static [StructField],
 }
 
 impl Structure {
     /// Brings an object into the form in which it is stored. The metadata of the object itself is left
     /// alone: it has rules of its own.
-    pub fn settle(self, object: &mut Value) {
-        self.settle_as(Emptiness::Nothing, object);
+    pub fn normalize(self, object: &mut Value) {
+        self.normalize_as(Emptiness::Nothing, object);
     }
 
     /// Brings an object into the form in which it is read: lists without items are still there.
-    pub fn settle_read(self, object: &mut Value) {
-        self.settle_as(Emptiness::Kept, object);
+    pub fn normalize_read(self, object: &mut Value) {
+        self.normalize_as(Emptiness::Kept, object);
     }
 
-    fn settle_as(self, emptiness: Emptiness, object: &mut Value) {
+    fn normalize_as(self, emptiness: Emptiness, object: &mut Value) {
         let Some(fields) = object.as_object_mut() else { return };
-        Form { all: self.all, emptiness, skips_metadata: true }.settle_fields(self.fields, fields, 0);
+        Normalizer { all: self.all, emptiness, skips_metadata: true }.normalize_fields(self.fields, fields, 0);
         let comes_first = fields.keys().next().is_some_and(|first| first == "metadata");
         if !comes_first && let Some(metadata) = fields.shift_remove("metadata") {
             fields.shift_insert(0, "metadata".into(), metadata);
@@ -61,20 +61,20 @@ enum Emptiness {
 
 /// The object of a kind in which nothing is set, if the kind is known.
 pub fn empty(api_version: &str, kind: &str) -> Option<Map<String, Value>> {
-    let Structure { all, fields } = structure(api_version, kind)?;
+    let Structure { all, fields } = of_kind(api_version, kind)?;
     let mut object = Map::new();
-    Form { all, emptiness: Emptiness::Nothing, skips_metadata: false }.settle_fields(fields, &mut object, 0);
+    Normalizer { all, emptiness: Emptiness::Nothing, skips_metadata: false }.normalize_fields(fields, &mut object, 0);
     Some(object)
 }
 
 /// All structs, by their names.
-type Structs = HashMap<&'static str, Vec<Field>>;
+type Structs = HashMap<&'static str, Vec<StructField>>;
 
 /// The structs of objects, by kind: the first part of the group, the version, the name.
 type Kinds = HashMap<&'static str, Vec<(&'static str, &'static str, &'static str)>>;
 
 /// A field of a struct.
-struct Field {
+struct StructField {
     name: &'static str,
     /// A pointer can be nothing, which is not the same as empty.
     pointer: bool,
@@ -84,7 +84,7 @@ struct Field {
     kind: &'static str,
 }
 
-impl Field {
+impl StructField {
     /// Whether it is left out if nobody has set it, without a look at what it would be.
     fn is_absent_when_empty(&self) -> bool {
         let is_plain = matches!(self.kind.as_bytes().first(), Some(b's' | b'i' | b'd' | b'b' | b'[' | b'{'));
@@ -93,7 +93,7 @@ impl Field {
 }
 
 /// What is known about the form of a kind, if it is built in.
-pub fn structure(api_version: &str, kind: &str) -> Option<Structure> {
+pub fn of_kind(api_version: &str, kind: &str) -> Option<Structure> {
     static STRUCTS: OnceLock<(Structs, Kinds)> = OnceLock::new();
     let (all, kinds) = STRUCTS.get_or_init(|| {
         let all = read();
@@ -128,7 +128,7 @@ fn read() -> Structs {
     let text: &'static [u8] = TEXT.get_or_init(|| capture::document("protobuf").unwrap_or_default());
     // A test reads all of it.
     let table: HashMap<&'static str, Vec<Row<'static>>> = serde_json::from_slice(text).unwrap_or_default();
-    let field = |Row(_, name, flags, kind): Row<'static>| Field {
+    let field = |Row(_, name, flags, kind): Row<'static>| StructField {
         name,
         pointer: flags.contains('p'),
         inline: flags.contains('i'),
@@ -139,22 +139,22 @@ fn read() -> Structs {
 }
 
 /// How objects are brought into their form.
-struct Form<'a> {
+struct Normalizer<'a> {
     all: &'a Structs,
     emptiness: Emptiness,
     /// The metadata of the object itself stays as it is.
     skips_metadata: bool,
 }
 
-impl Form<'_> {
-    fn settle_fields(&self, fields: &[Field], object: &mut Map<String, Value>, depth: usize) {
+impl Normalizer<'_> {
+    fn normalize_fields(&self, fields: &[StructField], object: &mut Map<String, Value>, depth: usize) {
         if depth > DEPTH_LIMIT {
             return;
         }
         for field in fields {
             if field.inline {
                 if let Some(inner) = field.kind.strip_prefix('@').and_then(|name| self.all.get(name)) {
-                    self.settle_fields(inner, object, depth + 1);
+                    self.normalize_fields(inner, object, depth + 1);
                 }
                 continue;
             }
@@ -163,7 +163,7 @@ impl Form<'_> {
             }
             match object.get_mut(field.name) {
                 Some(value) if !value.is_null() => {
-                    self.settle_value(field.kind, value, depth);
+                    self.normalize_value(field.kind, value, depth);
                     if !field.pointer && is_empty(field.kind, value) {
                         match (field.omit_empty, field.kind.as_bytes().first(), self.emptiness) {
                             (true, ..) => drop(object.shift_remove(field.name)),
@@ -186,18 +186,18 @@ impl Form<'_> {
         }
     }
 
-    fn settle_value(&self, kind: &str, value: &mut Value, depth: usize) {
+    fn normalize_value(&self, kind: &str, value: &mut Value, depth: usize) {
         match (kind.split_at_checked(1), value) {
             (Some(("@", name)), Value::Object(fields)) => {
                 if let Some(inner) = self.all.get(name).filter(|_| !is_union(name)) {
-                    self.settle_fields(inner, fields, depth + 1);
+                    self.normalize_fields(inner, fields, depth + 1);
                 }
             }
             (Some(("[", item)), Value::Array(items)) => {
-                items.iter_mut().for_each(|value| self.settle_value(item, value, depth));
+                items.iter_mut().for_each(|value| self.normalize_value(item, value, depth));
             }
             (Some(("{", item)), Value::Object(entries)) => {
-                entries.values_mut().for_each(|value| self.settle_value(item, value, depth));
+                entries.values_mut().for_each(|value| self.normalize_value(item, value, depth));
             }
             _ => {}
         }
@@ -215,7 +215,7 @@ impl Form<'_> {
                 Some(name) if !is_union(name) => {
                     let mut fields = Map::new();
                     if let Some(inner) = self.all.get(name) {
-                        self.settle_fields(inner, &mut fields, depth + 1);
+                        self.normalize_fields(inner, &mut fields, depth + 1);
                     }
                     Value::Object(fields)
                 }
@@ -251,9 +251,9 @@ fn is_empty(kind: &str, value: &Value) -> bool {
 mod tests {
     use super::*;
 
-    fn settled(api_version: &str, kind: &str, mut object: Value) -> Value {
-        if let Some(structure) = structure(api_version, kind) {
-            structure.settle(&mut object);
+    fn normalized(api_version: &str, kind: &str, mut object: Value) -> Value {
+        if let Some(structure) = of_kind(api_version, kind) {
+            structure.normalize(&mut object);
         }
         object
     }
@@ -288,18 +288,18 @@ mod tests {
                 "suspend": false, "template": {"metadata": {}, "spec": {"containers": null}}}}),
             ),
         ] {
-            assert_eq!(settled(api_version, kind, sent.clone()), expected, "{kind} {sent}");
+            assert_eq!(normalized(api_version, kind, sent.clone()), expected, "{kind} {sent}");
         }
-        assert_eq!(settled("example.com/v1", "Own", json!({"a": ""})), json!({"a": ""}));
+        assert_eq!(normalized("example.com/v1", "Own", json!({"a": ""})), json!({"a": ""}));
     }
 
     #[test]
     fn the_form_is_stable_and_metadata_is_left_alone() {
         let object = json!({"metadata": {"labels": {}, "managedFields": []}, "involvedObject": {"kind": "Pod"}});
-        let once = settled("v1", "Event", object.clone());
+        let once = normalized("v1", "Event", object.clone());
         assert_eq!(once["metadata"], object["metadata"]);
         assert_eq!((&once["eventTime"], &once["source"]), (&Value::Null, &json!({})));
-        assert_eq!(settled("v1", "Event", once.clone()), once);
+        assert_eq!(normalized("v1", "Event", once.clone()), once);
         assert_eq!(
             empty("v1", "Namespace").map(Value::Object),
             Some(json!({"metadata": {}, "spec": {}, "status": {}}))

@@ -11,17 +11,17 @@ use crate::go::quantity::{PATTERN_PROBLEM, Quantity};
 use crate::schema::{Additional, NodeId, Schema, ValueType};
 
 /// What cannot be decoded, if anything: `json: cannot unmarshal string into Go struct field …`.
-pub fn misfit(resource: &ResourceType, object: &Value) -> Option<String> {
+pub fn type_error(resource: &ResourceType, object: &Value) -> Option<String> {
     if resource.schema().is_some_and(|schema| surely_fits(schema, schema.root_id(), object)) {
         return None;
     }
-    misfit_by_definition(resource, object)
+    type_error_by_definition(resource, object)
 }
 
-fn misfit_by_definition(resource: &ResourceType, object: &Value) -> Option<String> {
+fn type_error_by_definition(resource: &ResourceType, object: &Value) -> Option<String> {
     let definition = resource.definition()?;
     let known = definition.all()?;
-    Walk { known }.fields(&definition.name, known.get(&definition.name)?, None, object)
+    TypeChecker { known }.fields(&definition.name, known.get(&definition.name)?, None, object)
 }
 
 /// Whether everything in a value is of the right type, by a quick look at the compiled schema. Only what does not
@@ -35,8 +35,8 @@ fn surely_fits(schema: &Schema, id: NodeId, value: &Value) -> bool {
         let short = definition.rsplit('.').next().unwrap_or_default();
         return match short {
             "Quantity" => matches!(value, Value::String(_) | Value::Number(_)) && Quantity::of(value).is_some(),
-            "Time" => misread_time(short, value).is_none(),
-            "MicroTime" => value.is_string() && misread_time(short, value).is_none(),
+            "Time" => time_error(short, value).is_none(),
+            "MicroTime" => value.is_string() && time_error(short, value).is_none(),
             other => ANYTHING.contains(&other),
         };
     }
@@ -75,30 +75,30 @@ const ANYTHING: [&str; 7] = [
 ];
 
 /// The same for a scale, which is only a part of others.
-pub fn misfit_of_scale(scale: &Value) -> Option<String> {
+pub fn scale_type_error(scale: &Value) -> Option<String> {
     const NAME: &str = "io.k8s.api.autoscaling.v1.Scale";
     let document = crate::catalog::definitions("", "v1")?;
     let known = document["components"]["schemas"].as_object()?;
-    Walk { known }.fields(NAME, known.get(NAME)?, None, scale)
+    TypeChecker { known }.fields(NAME, known.get(NAME)?, None, scale)
 }
 
 /// The same for the metadata of custom resources.
-pub fn metadata_misfit(object: &Value) -> Option<String> {
+pub fn metadata_type_error(object: &Value) -> Option<String> {
     const NAME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
     let document = crate::catalog::definitions("", "v1")?;
     let known = document["components"]["schemas"].as_object()?;
-    Walk { known }.fields(NAME, known.get(NAME)?, None, object.get("metadata")?)
+    TypeChecker { known }.fields(NAME, known.get(NAME)?, None, object.get("metadata")?)
 }
 
 /// Writes all quantities of an object in their one form: `1024Ki` becomes `1Mi`.
-pub fn settle_quantities(resource: &ResourceType, object: &mut Value) {
+pub fn normalize_quantities(resource: &ResourceType, object: &mut Value) {
     let has_some = resource.definition().is_some_and(Definition::has_quantities);
     if let Some(schema) = resource.schema().filter(|_| has_some) {
-        settle(schema, schema.root_id(), object);
+        normalize(schema, schema.root_id(), object);
     }
 }
 
-fn settle(schema: &Schema, id: NodeId, value: &mut Value) {
+fn normalize(schema: &Schema, id: NodeId, value: &mut Value) {
     let node = schema.node(id);
     match value {
         Value::String(_) | Value::Number(_) if node.definition.as_deref().is_some_and(is_quantity) => {
@@ -108,13 +108,13 @@ fn settle(schema: &Schema, id: NodeId, value: &mut Value) {
         }
         Value::Array(items) => {
             if let Some(below) = node.items {
-                items.iter_mut().for_each(|item| settle(schema, below, item));
+                items.iter_mut().for_each(|item| normalize(schema, below, item));
             }
         }
         Value::Object(fields) => {
             for (name, field) in fields.iter_mut() {
                 if let Some(below) = schema.field(node, name) {
-                    settle(schema, below, field);
+                    normalize(schema, below, field);
                 }
             }
         }
@@ -122,20 +122,20 @@ fn settle(schema: &Schema, id: NodeId, value: &mut Value) {
     }
 }
 
-struct Walk<'a> {
+struct TypeChecker<'a> {
     /// The definitions of the document.
     known: &'a Map<String, Value>,
 }
 
-/// A place in an object: where it is, and in which struct.
-struct Place<'a> {
+/// A field_at in an object: where it is, and in which struct.
+struct TypedField<'a> {
     owner: &'a str,
     /// The field around it, unless it is one of the object itself.
-    parent: Option<&'a Place<'a>>,
+    parent: Option<&'a TypedField<'a>>,
     name: &'a str,
 }
 
-impl Place<'_> {
+impl TypedField<'_> {
     fn path(&self) -> String {
         match self.parent {
             Some(parent) => format!("{}.{}", parent.path(), self.name),
@@ -144,23 +144,29 @@ impl Place<'_> {
     }
 }
 
-impl Walk<'_> {
+impl TypeChecker<'_> {
     /// The fields of a struct.
-    fn fields(&self, definition: &str, schema: &Value, parent: Option<&Place<'_>>, value: &Value) -> Option<String> {
+    fn fields(
+        &self,
+        definition: &str,
+        schema: &Value,
+        parent: Option<&TypedField<'_>>,
+        value: &Value,
+    ) -> Option<String> {
         let owner = definition.rsplit('.').next().unwrap_or_default();
         let properties = schema.get("properties")?.as_object()?;
         value
             .as_object()?
             .iter()
-            .find_map(|(name, field)| self.value(properties.get(name)?, &Place { owner, parent, name }, field))
+            .find_map(|(name, field)| self.value(properties.get(name)?, &TypedField { owner, parent, name }, field))
     }
 
-    fn value(&self, schema: &Value, place: &Place<'_>, value: &Value) -> Option<String> {
+    fn value(&self, schema: &Value, field_at: &TypedField<'_>, value: &Value) -> Option<String> {
         if value.is_null() {
             return None;
         }
         if let Some(name) = reference(schema) {
-            return self.referred(name, place, value);
+            return self.referred(name, field_at, value);
         }
         let fits = match (text(schema, "type"), value) {
             ("string", Value::String(_)) | ("boolean", Value::Bool(_)) | ("number", Value::Number(_)) => true,
@@ -168,21 +174,21 @@ impl Walk<'_> {
                 number.as_i64().is_some_and(|number| text(schema, "format") != "int32" || i32::try_from(number).is_ok())
             }
             ("array", Value::Array(items)) => {
-                return items.iter().find_map(|item| self.value(&schema["items"], place, item));
+                return items.iter().find_map(|item| self.value(&schema["items"], field_at, item));
             }
             ("object", Value::Object(entries)) => {
                 let values = schema.get("additionalProperties")?;
-                return entries.values().find_map(|entry| self.value(values, place, entry));
+                return entries.values().find_map(|entry| self.value(values, field_at, entry));
             }
             ("string" | "boolean" | "number" | "integer" | "array" | "object", _) => false,
             // Anything goes.
             _ => true,
         };
-        (!fits).then(|| message(value, place, &self.go_type(schema)))
+        (!fits).then(|| message(value, field_at, &self.go_type(schema)))
     }
 
     /// A value of a named type.
-    fn referred(&self, name: &str, place: &Place<'_>, value: &Value) -> Option<String> {
+    fn referred(&self, name: &str, field_at: &TypedField<'_>, value: &Value) -> Option<String> {
         let schema = self.known.get(name)?;
         let short = name.rsplit('.').next().unwrap_or_default();
         match short {
@@ -190,14 +196,14 @@ impl Walk<'_> {
                 Value::String(_) | Value::Number(_) if Quantity::of(value).is_some() => None,
                 _ => Some(PATTERN_PROBLEM.to_owned()),
             },
-            "MicroTime" if !value.is_string() => Some(message(value, place, "string")),
-            "Time" | "MicroTime" => misread_time(short, value),
+            "MicroTime" if !value.is_string() => Some(message(value, field_at, "string")),
+            "Time" | "MicroTime" => time_error(short, value),
             short if ANYTHING.contains(&short) => None,
             _ if schema.get("properties").is_some() => match value {
-                Value::Object(_) => self.fields(name, schema, Some(place), value),
-                _ => Some(message(value, place, &go_name(name))),
+                Value::Object(_) => self.fields(name, schema, Some(field_at), value),
+                _ => Some(message(value, field_at, &go_name(name))),
             },
-            _ => self.value(schema, place, value),
+            _ => self.value(schema, field_at, value),
         }
     }
 
@@ -224,7 +230,7 @@ impl Walk<'_> {
 }
 
 /// What is wrong with the text of a time, if anything.
-pub fn misread_time(kind: &str, value: &Value) -> Option<String> {
+pub fn time_error(kind: &str, value: &Value) -> Option<String> {
     let Value::String(text) = value else {
         return Some(format!("json: cannot unmarshal {} into Go value of type string", json_type(value)));
     };
@@ -260,15 +266,15 @@ const NAMED_TEXTS: [(&str, &str, &str); 4] = [
     ("StorageClass", "volumeBindingMode", "v1.VolumeBindingMode"),
 ];
 
-fn message(value: &Value, place: &Place<'_>, expected: &str) -> String {
-    let path = place.path();
-    let named = NAMED_TEXTS.iter().find(|(owner, named, _)| *owner == place.owner && *named == path);
+fn message(value: &Value, field_at: &TypedField<'_>, expected: &str) -> String {
+    let path = field_at.path();
+    let named = NAMED_TEXTS.iter().find(|(owner, named, _)| *owner == field_at.owner && *named == path);
     let expected = named.map_or(expected, |(_, _, name)| name);
     let found = match value {
         Value::Number(number) if matches!(expected, "int32" | "int64") => format!("number {number}"),
         other => json_type(other).to_owned(),
     };
-    format!("json: cannot unmarshal {found} into Go struct field {}.{path} of type {expected}", place.owner)
+    format!("json: cannot unmarshal {found} into Go struct field {}.{path} of type {expected}", field_at.owner)
 }
 
 pub fn text<'a>(schema: &'a Value, field: &str) -> &'a str {
@@ -325,7 +331,7 @@ mod tests {
                 None,
             ),
         ] {
-            let found = misfit(catalog.get(group, "v1", plural).unwrap(), &object);
+            let found = type_error(catalog.get(group, "v1", plural).unwrap(), &object);
             let expected = expected.map(|expected| format!("json: cannot unmarshal {expected}"));
             assert_eq!(found, expected, "{object}");
         }
@@ -356,7 +362,7 @@ mod tests {
             let schema = resource.schema().unwrap();
             let mut check = |object: Value| match surely_fits(schema, schema.root_id(), &object) {
                 true => {
-                    assert_eq!(misfit_by_definition(resource, &object), None, "{} {object}", resource.qualified());
+                    assert_eq!(type_error_by_definition(resource, &object), None, "{} {object}", resource.qualified());
                     fitting += 1;
                 }
                 false => others += 1,

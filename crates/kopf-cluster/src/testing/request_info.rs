@@ -1,12 +1,13 @@
 //! What is known about a request before it is answered: faults are matched by it, counts are kept by it.
 
+use crate::catalog::Verb;
 use crate::request::routes::{ObjectRoute, Route, RouteError};
 use crate::request::{Request, verb_of};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
-    /// As in roles: `get`, `list`, …; empty for what no resource allows.
-    pub verb: &'static str,
+pub struct RequestInfo {
+    /// None for what no resource allows.
+    pub verb: Option<Verb>,
     /// `pods`, without the group; a path such as `/version` if it is not about objects.
     pub plural: String,
     /// Empty for the core group.
@@ -17,22 +18,22 @@ pub struct Facts {
     pub user_agent: String,
 }
 
-impl Facts {
+impl RequestInfo {
     pub fn new(request: &Request, route: &Result<Route, RouteError>) -> Self {
         match route {
             Ok(Route::Objects(route)) => Self::of_objects(request, route),
             Ok(_) => {
                 let first = request.path.trim_start_matches('/').split('/').next().unwrap_or_default();
-                Self { verb: "get", plural: format!("/{first}"), ..Self::of_client(request) }
+                Self { verb: Some(Verb::Get), plural: format!("/{first}"), ..Self::of_client(request) }
             }
             // Anything can be asked for; it must not fill the counts.
-            Err(_) => Self { verb: "get", plural: "/unknown".into(), ..Self::of_client(request) },
+            Err(_) => Self { verb: Some(Verb::Get), plural: "/unknown".into(), ..Self::of_client(request) },
         }
     }
 
     pub fn of_objects(request: &Request, route: &ObjectRoute) -> Self {
         Self {
-            verb: verb_of(request, route).unwrap_or_default(),
+            verb: verb_of(request, route),
             plural: route.resource.plural.clone(),
             group: route.resource.group.clone(),
             subresource: route.subresource.clone(),
@@ -44,6 +45,11 @@ impl Facts {
 
     fn of_client(request: &Request) -> Self {
         Self { user_agent: request.user_agent().to_owned(), ..Self::default() }
+    }
+
+    /// As in roles: `get`, `list`, …; empty for what no resource allows.
+    pub fn verb_name(&self) -> &'static str {
+        self.verb.map_or("", Verb::name)
     }
 
     /// `deployments.apps/scale`, or a path such as `/version`.

@@ -10,7 +10,7 @@ use crate::values::cel;
 
 /// One entry of `x-kubernetes-validations`.
 #[derive(Clone, Debug)]
-pub struct Rule {
+pub struct ValidationRule {
     /// The expression as it is written; messages quote it.
     pub source: String,
     /// The expression, true if the value is fine; or why it cannot be compiled.
@@ -29,7 +29,7 @@ pub struct Rule {
     pub optional_old_self: bool,
 }
 
-impl Rule {
+impl ValidationRule {
     /// The rule as it is written in a schema, if it is one.
     pub fn parse(declared: &Value) -> Option<Self> {
         let text = |name: &str| declared.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());

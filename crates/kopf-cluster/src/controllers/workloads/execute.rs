@@ -8,29 +8,29 @@ use serde_json::{Value, json};
 
 use super::objects::{controller_of, name, namespace, uid};
 use super::plan::{
-    Action, Api, CONTROLLERS, DAEMON_SETS, EVENTS, JOBS, Note, PODS, Plan, REPLICA_SETS, REPLICATION_CONTROLLERS,
+    Action, Api, CONTROLLERS, DAEMON_SETS, EVENTS, EventNote, JOBS, PODS, Plan, REPLICA_SETS, REPLICATION_CONTROLLERS,
     STATEFUL_SETS,
 };
 use crate::admit::ownership::Writer;
 use crate::admit::{self, Part};
 use crate::catalog::ResourceType;
-use crate::request::status::Refusal;
+use crate::request::status::StatusError;
 use crate::state::State;
-use crate::store::Place;
+use crate::store::ObjectKey;
 use crate::support::clock::timestamp;
 use crate::verbs::{DeleteOptions, create_object, delete_object, write_if_unchanged};
 
 /// How many events of one object have room in one moment.
 const NAME_TRIES: i128 = 64;
 
-/// Carries a whole plan out, up to the first refusal.
+/// Carries a whole plan out, up to the first status_error.
 ///
 /// A note after a creation can name what was created as `{name}`.
-pub fn carry_out_all(state: &Arc<State>, notes: &mut Budget, plan: Plan) -> Result<(), Refusal> {
+pub fn carry_out_all(state: &Arc<State>, notes: &mut EventBudget, plan: Plan) -> Result<(), StatusError> {
     let mut created = String::new();
     for action in plan.actions {
         match action {
-            Action::Note(mut about) => {
+            Action::EventNote(mut about) => {
                 about.message = about.message.replace("{name}", &created);
                 if notes.allows(&about, state.now()) {
                     note(state, &about);
@@ -38,15 +38,15 @@ pub fn carry_out_all(state: &Arc<State>, notes: &mut Budget, plan: Plan) -> Resu
             }
             other => {
                 let refused = failed_creation(&other);
-                match carry_out(state, other) {
+                match execute(state, other) {
                     Ok(Some(object)) => created = name(&object).to_owned(),
                     Ok(None) => {}
-                    Err(refusal) => {
+                    Err(status_error) => {
                         if let Some(mut about) = refused.filter(|about| notes.allows(about, state.now())) {
-                            about.message = format!("Error creating: {}", refusal.message);
+                            about.message = format!("Error creating: {}", status_error.message);
                             note(state, &about);
                         }
-                        return Err(refusal);
+                        return Err(status_error);
                     }
                 }
             }
@@ -56,7 +56,7 @@ pub fn carry_out_all(state: &Arc<State>, notes: &mut Budget, plan: Plan) -> Resu
 }
 
 /// What is told to the owner of a pod that cannot be created.
-fn failed_creation(action: &Action) -> Option<Note> {
+fn failed_creation(action: &Action) -> Option<EventNote> {
     let Action::Create { api: PODS, object, .. } = action else { return None };
     let owner = controller_of(object)?;
     let (api, component) = match owner["kind"].as_str()? {
@@ -67,11 +67,11 @@ fn failed_creation(action: &Action) -> Option<Note> {
         _ => (JOBS, "job-controller"),
     };
     let about = json!({"metadata": {"namespace": namespace(object), "name": owner["name"], "uid": owner["uid"]}});
-    Some(Note { api, about, component, warning: true, reason: "FailedCreate", message: String::new() })
+    Some(EventNote { api, about, component, warning: true, reason: "FailedCreate", message: String::new() })
 }
 
 /// Carries one action out; gives back what was created by it.
-pub fn carry_out(state: &Arc<State>, action: Action) -> Result<Option<Value>, Refusal> {
+pub fn execute(state: &Arc<State>, action: Action) -> Result<Option<Value>, StatusError> {
     match action {
         Action::Create { api, object, manager } => {
             let resource = resource(state, api)?;
@@ -93,14 +93,14 @@ pub fn carry_out(state: &Arc<State>, action: Action) -> Result<Option<Value>, Re
                 propagation: Some(crate::verbs::Propagation::Background),
                 ..DeleteOptions::default()
             };
-            match delete_object(state, &resource(state, api)?, &place(&object), &options) {
+            match delete_object(state, &resource(state, api)?, &object_key(&object), &options) {
                 // Somebody else was faster.
-                Err(refusal) if refusal.reason == "NotFound" => Ok(None),
-                Err(refusal) => Err(refusal),
+                Err(status_error) if status_error.reason == "NotFound" => Ok(None),
+                Err(status_error) => Err(status_error),
                 Ok(_) => Ok(None),
             }
         }
-        Action::Note(about) => {
+        Action::EventNote(about) => {
             note(state, &about);
             Ok(None)
         }
@@ -108,19 +108,19 @@ pub fn carry_out(state: &Arc<State>, action: Action) -> Result<Option<Value>, Re
 }
 
 /// Writes the next state of an object, if it is still as it was read.
-fn write(state: &Arc<State>, api: Api, part: Part, object: &Value, writer: &Writer) -> Result<(), Refusal> {
+fn write(state: &Arc<State>, api: Api, part: Part, object: &Value, writer: &Writer) -> Result<(), StatusError> {
     let resource = resource(state, api)?;
-    write_if_unchanged(state, &resource, &place(object), false, |old| {
+    write_if_unchanged(state, &resource, &object_key(object), false, |old| {
         admit::new_state(state, &resource, part, old, object.clone(), Some(writer), None)
     })?;
     Ok(())
 }
 
 /// Assigns a pod to a node. As with the binding of a request, nobody owns what it sets.
-fn bind(state: &Arc<State>, pod: &Value, node: &str) -> Result<(), Refusal> {
+fn bind(state: &Arc<State>, pod: &Value, node: &str) -> Result<(), StatusError> {
     let resource = resource(state, PODS)?;
     let now = timestamp(state.now());
-    write_if_unchanged(state, &resource, &place(pod), false, |old| {
+    write_if_unchanged(state, &resource, &object_key(pod), false, |old| {
         if old["metadata"]["uid"] != pod["metadata"]["uid"] || old["spec"].get("nodeName").is_some() {
             return Ok(old.clone());
         }
@@ -138,7 +138,7 @@ fn bind(state: &Arc<State>, pod: &Value, node: &str) -> Result<(), Refusal> {
 }
 
 /// Records an event. That it cannot be recorded must not stop anything.
-fn note(state: &Arc<State>, about: &Note) {
+fn note(state: &Arc<State>, about: &EventNote) {
     let object = &about.about;
     let now = state.now();
     let namespace = Some(namespace(object)).filter(|namespace| !namespace.is_empty()).unwrap_or("default");
@@ -178,8 +178,8 @@ fn note(state: &Arc<State>, about: &Note) {
     for offset in 0..NAME_TRIES {
         let mut object = event.clone();
         object["metadata"]["name"] = json!(format!("{}.{:x}", name(&about.about), now.as_nanosecond() + offset));
-        match carry_out(state, Action::Create { api: EVENTS, object, manager: CONTROLLERS }) {
-            Err(refusal) if refusal.reason == "AlreadyExists" => {}
+        match execute(state, Action::Create { api: EVENTS, object, manager: CONTROLLERS }) {
+            Err(status_error) if status_error.reason == "AlreadyExists" => {}
             _ => return,
         }
     }
@@ -187,18 +187,18 @@ fn note(state: &Arc<State>, about: &Note) {
 
 /// How much is told about an object: at first a lot, then only now and then. Real clusters do so, too.
 #[derive(Debug, Default)]
-pub struct Budget {
+pub struct EventBudget {
     /// What is left for each object, and when that was counted.
     left: HashMap<String, (f64, Timestamp)>,
 }
 
-impl Budget {
+impl EventBudget {
     const BURST: f64 = 25.0;
     const REFILL_SECONDS: f64 = 300.0;
     /// When more objects than this have been told about, everything starts anew.
     const OBJECTS: usize = 4096;
 
-    fn allows(&mut self, note: &Note, now: Timestamp) -> bool {
+    fn allows(&mut self, note: &EventNote, now: Timestamp) -> bool {
         if self.left.len() >= Self::OBJECTS {
             self.left.clear();
         }
@@ -212,12 +212,12 @@ impl Budget {
     }
 }
 
-fn resource(state: &State, api: Api) -> Result<Arc<ResourceType>, Refusal> {
-    state.built_in(api.group, api.version, api.plural).ok_or_else(Refusal::no_such_resource)
+fn resource(state: &State, api: Api) -> Result<Arc<ResourceType>, StatusError> {
+    state.built_in(api.group, api.version, api.plural).ok_or_else(StatusError::no_such_resource)
 }
 
-fn place(object: &Value) -> Place {
-    Place::new(namespace(object), name(object))
+fn object_key(object: &Value) -> ObjectKey {
+    ObjectKey::new(namespace(object), name(object))
 }
 
 #[cfg(test)]
@@ -227,8 +227,8 @@ mod tests {
 
     #[test]
     fn not_everything_is_told() {
-        let mut budget = Budget::default();
-        let note = Note {
+        let mut budget = EventBudget::default();
+        let note = EventNote {
             api: PODS,
             about: json!({"metadata": {"uid": "u"}}),
             component: "kubelet",
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(told, 25);
         assert!(!budget.allows(&note, seconds(start, 299)));
         assert!(budget.allows(&note, seconds(start, 600)));
-        let other = Note { about: json!({"metadata": {"uid": "other"}}), ..note };
+        let other = EventNote { about: json!({"metadata": {"uid": "other"}}), ..note };
         assert!(budget.allows(&other, start));
     }
 }

@@ -1,12 +1,12 @@
 //! Strategic merge patches of wrong types, in the words of the server.
 //!
 //! A real server does not decode what comes out of such a patch: it restores the struct from the
-//! patched fields one by one. So it complains in other words than `codec/go_types.rs`, shows the patch
+//! patched fields one by one. So it complains in other words than `codec/struct_types.rs`, shows the patch
 //! instead of the object, and takes numbers that do not fit, cutting off what is too much.
 
 use serde_json::{Map, Value};
 
-use super::go_types::{json_type, misread_time, text};
+use super::struct_types::{json_type, text, time_error};
 use crate::catalog::{ResourceType, is_quantity, reference};
 use crate::go::quantity::{PATTERN_PROBLEM, Quantity};
 use crate::schema::first_bad_base64;
@@ -41,7 +41,7 @@ impl Restoration<'_> {
                 Some(_) => Ok(()),
                 None => Err(PATTERN_PROBLEM.to_owned()),
             },
-            ("Time" | "MicroTime", value) => misread_time(short, value).map_or(Ok(()), Err),
+            ("Time" | "MicroTime", value) => time_error(short, value).map_or(Ok(()), Err),
             ("IntOrString", value) => read_int_or_string(value),
             (
                 "RawExtension"

@@ -4,13 +4,13 @@
 //! objects; everybody else gets the objects as they are.
 
 use super::query::Query;
-use super::status::Refusal;
+use super::status::StatusError;
 use crate::catalog::ResourceType;
 use crate::go::internal_package;
 
 /// What the objects of an answer are turned into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum Representation {
     /// Nothing: they are sent as they are.
     Objects,
     /// Only the metadata is sent.
@@ -34,9 +34,9 @@ pub enum RowObject {
 /// What the server can send for objects.
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
-impl Form {
+impl Representation {
     /// The first form of the header that is known here.
-    pub fn negotiate(accept: &str, query: &Query) -> Result<Self, Refusal> {
+    pub fn negotiate(accept: &str, query: &Query) -> Result<Self, StatusError> {
         if accept.trim().is_empty() {
             return Ok(Self::Objects);
         }
@@ -64,12 +64,12 @@ impl Form {
                 Some(_) => None,
             }
         });
-        known.ok_or_else(|| Refusal::not_acceptable(ACCEPTED))
+        known.ok_or_else(|| StatusError::not_acceptable(ACCEPTED))
     }
 }
 
 /// Refuses clients that read none of the media types in which built-in kinds are sent.
-pub fn check_representation(accept: &str, watching: bool) -> Result<(), Refusal> {
+pub fn check_representation(accept: &str, watching: bool) -> Result<(), StatusError> {
     let readable = |entry: &str| {
         let media_type = entry.split(';').next().unwrap_or_default().trim();
         media_type == "*/*" || media_type == "application/*" || ACCEPTED.split(", ").any(|sent| sent == media_type)
@@ -78,13 +78,13 @@ pub fn check_representation(accept: &str, watching: bool) -> Result<(), Refusal>
         return Ok(());
     }
     let streams = ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
-    Err(Refusal::no_such_representation(&format!("{ACCEPTED}{}", if watching { streams } else { "" })))
+    Err(StatusError::no_such_representation(&format!("{ACCEPTED}{}", if watching { streams } else { "" })))
 }
 
 /// Refuses watches in YAML, which has no end of an event.
-pub fn check_stream(accept: &str) -> Result<(), Refusal> {
+pub fn check_stream(accept: &str) -> Result<(), StatusError> {
     const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
-    if wants_yaml(accept) { Err(Refusal::not_acceptable(STREAMS)) } else { Ok(()) }
+    if wants_yaml(accept) { Err(StatusError::not_acceptable(STREAMS)) } else { Ok(()) }
 }
 
 /// Whether the first of the media types that can be sent is YAML.
@@ -107,17 +107,17 @@ fn asked_form(accept: &str) -> Option<&str> {
 }
 
 /// Refuses lists of metadata where an object is asked for, and the other way round.
-pub fn check_partial(accept: &str, resource: &ResourceType, is_list: bool) -> Result<(), Refusal> {
+pub fn check_partial(accept: &str, resource: &ResourceType, is_list: bool) -> Result<(), StatusError> {
     let (package, kind, list) = match resource.custom() {
         Some(_) => ("unstructured", "Unstructured", "UnstructuredList"),
         None => (internal_package(&resource.group), resource.kind.as_str(), resource.list_kind.as_str()),
     };
     match asked_form(accept) {
-        Some(form @ "PartialObjectMetadata") if is_list => Err(Refusal::unfit_form(format!(
-            "you requested {form}, but the requested object is a list (*{package}.{list})"
+        Some(representation @ "PartialObjectMetadata") if is_list => Err(StatusError::unfit_form(format!(
+            "you requested {representation}, but the requested object is a list (*{package}.{list})"
         ))),
-        Some(form @ "PartialObjectMetadataList") if !is_list => Err(Refusal::unfit_form(format!(
-            "you requested {form}, but the requested object is not a list (*{package}.{kind})"
+        Some(representation @ "PartialObjectMetadataList") if !is_list => Err(StatusError::unfit_form(format!(
+            "you requested {representation}, but the requested object is not a list (*{package}.{kind})"
         ))),
         _ => Ok(()),
     }
@@ -129,19 +129,19 @@ mod tests {
 
     #[test]
     fn forms_are_negotiated() {
-        let table = Form::Table(RowObject::Metadata);
+        let table = Representation::Table(RowObject::Metadata);
         for (accept, expected) in [
-            ("", Some(Form::Objects)),
-            ("*/*", Some(Form::Objects)),
-            ("application/json", Some(Form::Objects)),
-            ("application/vnd.kubernetes.protobuf, application/json", Some(Form::Objects)),
+            ("", Some(Representation::Objects)),
+            ("*/*", Some(Representation::Objects)),
+            ("application/json", Some(Representation::Objects)),
+            ("application/vnd.kubernetes.protobuf, application/json", Some(Representation::Objects)),
             ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Some(table)),
-            ("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Some(Form::Objects)),
-            ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Some(Form::Metadata)),
+            ("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Some(Representation::Objects)),
+            ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Some(Representation::Metadata)),
             ("text/html", None),
             ("application/vnd.kubernetes.protobuf", None),
         ] {
-            assert_eq!(Form::negotiate(accept, &Query::default()).ok(), expected, "{accept}");
+            assert_eq!(Representation::negotiate(accept, &Query::default()).ok(), expected, "{accept}");
         }
     }
 }

@@ -5,11 +5,11 @@ use serde_json::Value;
 use super::go_json;
 
 /// The fields of a struct: the name in objects, the name in quotes, and the fields below.
-pub type Fields = &'static [(&'static str, &'static str, Shape)];
+pub type StructFields = &'static [(&'static str, &'static str, FieldShape)];
 
 /// How a field is shown.
 #[derive(Clone, Copy)]
-pub enum Shape {
+pub enum FieldShape {
     /// As it is; `null` if it is missing.
     Plain,
     /// A text; an empty one if it is missing.
@@ -17,20 +17,20 @@ pub enum Shape {
     /// As it is; left out if it is missing.
     Optional,
     /// By its own fields.
-    Struct(Fields),
+    Struct(StructFields),
 }
 
 /// The text of a struct.
-pub fn quote(value: &Value, fields: Fields) -> String {
+pub fn quote(value: &Value, fields: StructFields) -> String {
     let mut parts = Vec::new();
     for (name, shown, shape) in fields {
         let field = value.get(name).filter(|field| !field.is_null());
         let text = match (shape, field) {
-            (Shape::Optional, None) => continue,
-            (Shape::Text, None) => "\"\"".to_owned(),
+            (FieldShape::Optional, None) => continue,
+            (FieldShape::Text, None) => "\"\"".to_owned(),
             (_, None) => "null".to_owned(),
-            (Shape::Struct(fields), Some(field)) => quote(field, fields),
-            (Shape::Plain | Shape::Text | Shape::Optional, Some(field)) => go_json(field),
+            (FieldShape::Struct(fields), Some(field)) => quote(field, fields),
+            (FieldShape::Plain | FieldShape::Text | FieldShape::Optional, Some(field)) => go_json(field),
         };
         parts.push(format!("\"{shown}\":{text}"));
     }
@@ -39,8 +39,11 @@ pub fn quote(value: &Value, fields: Fields) -> String {
 
 /// A label selector.
 pub fn selector(value: &Value) -> String {
-    const REQUIREMENT: Fields =
-        &[("key", "key", Shape::Plain), ("operator", "operator", Shape::Plain), ("values", "values", Shape::Optional)];
+    const REQUIREMENT: StructFields = &[
+        ("key", "key", FieldShape::Plain),
+        ("operator", "operator", FieldShape::Plain),
+        ("values", "values", FieldShape::Optional),
+    ];
     if !value.is_object() {
         return "null".to_owned();
     }
@@ -65,7 +68,8 @@ mod tests {
 
     #[test]
     fn fields_are_shown_in_the_order_of_the_struct() {
-        const FIELDS: Fields = &[("type", "Type", Shape::Plain), ("a", "A", Shape::Plain), ("b", "B", Shape::Optional)];
+        const FIELDS: StructFields =
+            &[("type", "Type", FieldShape::Plain), ("a", "A", FieldShape::Plain), ("b", "B", FieldShape::Optional)];
         assert_eq!(quote(&json!({"a": 1, "type": "x"}), FIELDS), r#"{"Type":"x","A":1}"#);
         assert_eq!(quote(&json!({"b": 2}), FIELDS), r#"{"Type":null,"A":null,"B":2}"#);
         let both = json!({"matchExpressions": [{"key": "a", "operator": "Exists"}], "matchLabels": {"b": "c"}});

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::agenda::{Key, Kind};
-use super::concerns::Memory;
+use super::affected::ObjectIndex;
 use super::objects::{
     controller_of, controller_reference, is_controlled_by, is_deleted, is_over, number, selects, text, uid,
 };
@@ -17,104 +16,113 @@ use super::plan::{
     STATEFUL_SETS, STORAGE_CLASSES, VOLUMES,
 };
 use super::pod::scheduling::{self, Claim};
-use super::pod::{self, Setting, Stage};
+use super::pod::{self, PodContext, Stage};
+use super::work_queue::{WorkItem, WorkKind};
 use super::{budget, claim, cron_job, daemon_set, deployment, job, node, replica_set, service, stateful_set};
 use crate::publish::render::decode;
 use crate::state::State;
-use crate::store::{Place, Stored};
+use crate::store::{ObjectKey, Stored};
 use crate::support::options::Workloads;
 
 /// What is to be done about an object; nothing if it is gone.
-pub fn plan(state: &State, memory: &mut Memory, workloads: &Workloads, key: &Key, now: Timestamp) -> Option<Plan> {
-    let reader = Reader { state };
-    let place = &key.place;
+pub fn plan(
+    state: &State,
+    memory: &mut ObjectIndex,
+    workloads: &Workloads,
+    key: &WorkItem,
+    now: Timestamp,
+) -> Option<Plan> {
+    let reader = StoreReader { state };
+    let object_key = &key.object_key;
     let plan = match key.kind {
-        Kind::Node => {
-            let actions = node::admit_pods(&reader.get(NODES, place)?).into_iter().collect();
+        WorkKind::Node => {
+            let actions = node::admit_pods(&reader.get(NODES, object_key)?).into_iter().collect();
             Plan { actions, wake: None }
         }
-        Kind::Pod => {
-            let object = reader.get(PODS, place)?;
-            pod_plan(&reader, memory, workloads, place, &object, now)
+        WorkKind::Pod => {
+            let object = reader.get(PODS, object_key)?;
+            pod_plan(&reader, memory, workloads, object_key, &object, now)
         }
-        Kind::ReplicaSet => {
-            let set = reader.get(REPLICA_SETS, place)?;
-            if let Some(adoption) = adoption(&reader, place, (REPLICA_SETS, &set), PODS) {
+        WorkKind::ReplicaSet => {
+            let set = reader.get(REPLICA_SETS, object_key)?;
+            if let Some(adoption) = adoption(&reader, object_key, (REPLICA_SETS, &set), PODS) {
                 return Some(adoption);
             }
             replica_set::reconcile(now, REPLICA_SETS, &set, &reader.controlled(PODS, &set))
         }
-        Kind::ReplicationController => {
-            let controller = reader.get(REPLICATION_CONTROLLERS, place)?;
+        WorkKind::ReplicationController => {
+            let controller = reader.get(REPLICATION_CONTROLLERS, object_key)?;
             let pods = reader.controlled(PODS, &controller);
             replica_set::reconcile(now, REPLICATION_CONTROLLERS, &controller, &pods)
         }
-        Kind::Deployment => {
-            let object = reader.get(DEPLOYMENTS, place)?;
-            if let Some(adoption) = adoption(&reader, place, (DEPLOYMENTS, &object), REPLICA_SETS) {
+        WorkKind::Deployment => {
+            let object = reader.get(DEPLOYMENTS, object_key)?;
+            if let Some(adoption) = adoption(&reader, object_key, (DEPLOYMENTS, &object), REPLICA_SETS) {
                 return Some(adoption);
             }
-            let surroundings = deployment_surroundings(&reader, place, &object);
-            deployment::reconcile(now, &object, surroundings)
+            let inputs = deployment_surroundings(&reader, object_key, &object);
+            deployment::reconcile(now, &object, inputs)
         }
-        Kind::StatefulSet => {
-            let set = reader.get(STATEFUL_SETS, place)?;
-            if let Some(adoption) = adoption(&reader, place, (STATEFUL_SETS, &set), PODS) {
+        WorkKind::StatefulSet => {
+            let set = reader.get(STATEFUL_SETS, object_key)?;
+            if let Some(adoption) = adoption(&reader, object_key, (STATEFUL_SETS, &set), PODS) {
                 return Some(adoption);
             }
             let (pods, known) = (reader.controlled(PODS, &set), reader.controlled(CONTROLLER_REVISIONS, &set));
             let has_claims = set["spec"]["volumeClaimTemplates"].as_array().is_some_and(|list| !list.is_empty());
-            let claims = if has_claims { reader.names(CLAIMS, &place.namespace) } else { BTreeSet::new() };
+            let claims = if has_claims { reader.names(CLAIMS, &object_key.namespace) } else { BTreeSet::new() };
             stateful_set::reconcile(now, &set, pods, known, &claims)
         }
-        Kind::DaemonSet => {
-            let set = reader.get(DAEMON_SETS, place)?;
+        WorkKind::DaemonSet => {
+            let set = reader.get(DAEMON_SETS, object_key)?;
             let known = reader.controlled(CONTROLLER_REVISIONS, &set);
             daemon_set::reconcile(now, &set, &reader.controlled(PODS, &set), &reader.list(NODES), known)
         }
-        Kind::Job => {
-            let object = reader.get(JOBS, place)?;
+        WorkKind::Job => {
+            let object = reader.get(JOBS, object_key)?;
             job::reconcile(now, &object, &reader.controlled(PODS, &object))
         }
-        Kind::CronJob => {
-            let cron = reader.get(CRON_JOBS, place)?;
+        WorkKind::CronJob => {
+            let cron = reader.get(CRON_JOBS, object_key)?;
             cron_job::reconcile(now, &cron, &reader.controlled(JOBS, &cron))
         }
-        Kind::Claim => {
-            let object = reader.get(CLAIMS, place)?;
+        WorkKind::Claim => {
+            let object = reader.get(CLAIMS, object_key)?;
             claim::reconcile(&object, &reader.list(STORAGE_CLASSES), &reader.list(VOLUMES))
         }
-        Kind::Volume => {
-            let volume = reader.get(VOLUMES, place)?;
+        WorkKind::Volume => {
+            let volume = reader.get(VOLUMES, object_key)?;
             let reference = &volume["spec"]["claimRef"];
-            let claimed = Place::new(text(reference, "/namespace"), text(reference, "/name"));
+            let claimed = ObjectKey::new(text(reference, "/namespace"), text(reference, "/name"));
             claim::reconcile_volume(&volume, reader.get(CLAIMS, &claimed).as_ref())
         }
-        Kind::Service => {
-            let endpoints = reader.get(ENDPOINTS, place);
-            let Some(object) = reader.get(SERVICES, place) else { return endpoints.as_ref().map(service::clean_up) };
+        WorkKind::Service => {
+            let endpoints = reader.get(ENDPOINTS, object_key);
+            let Some(object) = reader.get(SERVICES, object_key) else {
+                return endpoints.as_ref().map(service::clean_up);
+            };
             let selector = json!({"matchLabels": object["spec"]["selector"]});
             let pods = match service::has_selector(&object) {
-                true => reader.selected(place, &selector),
+                true => reader.selected(object_key, &selector),
                 false => Vec::new(),
             };
             let slices = reader.controlled(ENDPOINT_SLICES, &object);
             service::reconcile(now, &object, &pods, &slices, endpoints.as_ref())
         }
-        Kind::Budget => {
-            let object = reader.get(BUDGETS, place)?;
-            let pods = reader.selected(place, &object["spec"]["selector"]);
-            budget::reconcile(now, &object, &pods, wanted_by_owners(&reader, place, &pods))
+        WorkKind::Budget => {
+            let object = reader.get(BUDGETS, object_key)?;
+            let pods = reader.selected(object_key, &object["spec"]["selector"]);
+            budget::reconcile(now, &object, &pods, wanted_by_owners(&reader, object_key, &pods))
         }
     };
     Some(plan)
 }
 
 /// Objects without an owner that fit a selector become the property of whoever selects them.
-fn adoption(reader: &Reader<'_>, place: &Place, (api, owner): (Api, &Value), owned: Api) -> Option<Plan> {
+fn adoption(reader: &StoreReader<'_>, object_key: &ObjectKey, (api, owner): (Api, &Value), owned: Api) -> Option<Plan> {
     let orphans = match is_deleted(owner) {
         true => Vec::new(),
-        false => reader.orphans(owned, place, &owner["spec"]["selector"]),
+        false => reader.orphans(owned, object_key, &owner["spec"]["selector"]),
     };
     let actions: Vec<Action> = orphans
         .into_iter()
@@ -127,7 +135,7 @@ fn adoption(reader: &Reader<'_>, place: &Place, (api, owner): (Api, &Value), own
 }
 
 /// How many pods the owners of pods want.
-fn wanted_by_owners(reader: &Reader<'_>, place: &Place, pods: &[Value]) -> i64 {
+fn wanted_by_owners(reader: &StoreReader<'_>, object_key: &ObjectKey, pods: &[Value]) -> i64 {
     let mut owners: BTreeMap<String, i64> = BTreeMap::new();
     for pod in pods {
         let Some(reference) = controller_of(pod) else { continue };
@@ -140,10 +148,10 @@ fn wanted_by_owners(reader: &Reader<'_>, place: &Place, pods: &[Value]) -> i64 {
             "ReplicationController" => REPLICATION_CONTROLLERS,
             _ => continue,
         };
-        let mut owner = reader.get(api, &Place::new(&place.namespace, text(reference, "/name")));
+        let mut owner = reader.get(api, &ObjectKey::new(&object_key.namespace, text(reference, "/name")));
         // During a rollout it is the deployment that knows.
         if let Some(above) = owner.as_ref().and_then(controller_of).filter(|above| above["kind"] == "Deployment") {
-            owner = reader.get(DEPLOYMENTS, &Place::new(&place.namespace, text(above, "/name")));
+            owner = reader.get(DEPLOYMENTS, &ObjectKey::new(&object_key.namespace, text(above, "/name")));
         }
         if let Some(owner) = owner {
             owners.insert(uid(&owner).to_owned(), number(&owner, "/spec/replicas"));
@@ -153,52 +161,52 @@ fn wanted_by_owners(reader: &Reader<'_>, place: &Place, pods: &[Value]) -> i64 {
 }
 
 fn pod_plan(
-    reader: &Reader<'_>,
-    memory: &mut Memory,
+    reader: &StoreReader<'_>,
+    memory: &mut ObjectIndex,
     workloads: &Workloads,
-    place: &Place,
+    object_key: &ObjectKey,
     object: &Value,
     now: Timestamp,
 ) -> Plan {
     let stage = pod::stage(object);
-    let since = memory.since(place, stage, now);
+    let since = memory.since(object_key, stage, now);
     match stage {
-        _ if is_abandoned(reader, place, object) => Plan { actions: vec![job::release_one(object)], wake: None },
+        _ if is_abandoned(reader, object_key, object) => Plan { actions: vec![job::release_one(object)], wake: None },
         Stage::Unscheduled => {
-            scheduling::reconcile(now, object, &reader.list(NODES), &claims_of(reader, place, object))
+            scheduling::reconcile(now, object, &reader.list(NODES), &claims_of(reader, object_key, object))
         }
         _ => {
-            let found = reader.get(NODES, &Place::new("", text(object, "/spec/nodeName")));
+            let found = reader.get(NODES, &ObjectKey::new("", text(object, "/spec/nodeName")));
             // Without its node, nobody looks after the pod, except for its end.
             if found.is_none() && stage != Stage::Stopping {
                 return Plan::default();
             }
             let host = found.as_ref().map(|found| node::address(found).to_owned()).unwrap_or_default();
             let address = match (stage, text(object, "/status/podIP")) {
-                (Stage::Starting, _) => memory.address(place),
+                (Stage::Starting, _) => memory.address(object_key),
                 (_, known) => known.to_owned(),
             };
-            pod::reconcile(now, object, &Setting { since, host, address, workloads: workloads.clone() })
+            pod::reconcile(now, object, &PodContext { since, host, address, workloads: workloads.clone() })
         }
     }
 }
 
 /// Whether a pod waits to be counted by a job that is gone.
-fn is_abandoned(reader: &Reader<'_>, place: &Place, object: &Value) -> bool {
+fn is_abandoned(reader: &StoreReader<'_>, object_key: &ObjectKey, object: &Value) -> bool {
     job::is_tracked(object)
         && controller_of(object).is_none_or(|owner| {
-            let found = reader.get(JOBS, &Place::new(&place.namespace, text(owner, "/name")));
+            let found = reader.get(JOBS, &ObjectKey::new(&object_key.namespace, text(owner, "/name")));
             owner["kind"] == "Job" && found.is_none_or(|found| uid(&found) != text(owner, "/uid"))
         })
 }
 
 /// The claims that a pod needs, and whether they have volumes.
-fn claims_of(reader: &Reader<'_>, place: &Place, object: &Value) -> Vec<(String, Claim)> {
+fn claims_of(reader: &StoreReader<'_>, object_key: &ObjectKey, object: &Value) -> Vec<(String, Claim)> {
     let volumes = object["spec"]["volumes"].as_array().into_iter().flatten();
     let names = volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
     names
         .map(|claim| {
-            let found = match reader.get(CLAIMS, &Place::new(&place.namespace, claim)) {
+            let found = match reader.get(CLAIMS, &ObjectKey::new(&object_key.namespace, claim)) {
                 None => Claim::Missing,
                 Some(found) if text(&found, "/status/phase") == "Bound" => Claim::Bound,
                 Some(_) => Claim::Unbound,
@@ -208,26 +216,30 @@ fn claims_of(reader: &Reader<'_>, place: &Place, object: &Value) -> Vec<(String,
         .collect()
 }
 
-fn deployment_surroundings(reader: &Reader<'_>, place: &Place, object: &Value) -> deployment::Surroundings {
+fn deployment_surroundings(
+    reader: &StoreReader<'_>,
+    object_key: &ObjectKey,
+    object: &Value,
+) -> deployment::DeploymentInputs {
     let sets = reader.controlled(REPLICA_SETS, object);
     let new_name = deployment::new_set_name(object);
-    let namesake = reader.get(REPLICA_SETS, &Place::new(&place.namespace, &new_name));
+    let namesake = reader.get(REPLICA_SETS, &ObjectKey::new(&object_key.namespace, &new_name));
     let taken_name = namesake.filter(|set| !is_controlled_by(set, object)).map(|_| new_name);
     let runs = |set: &Value| reader.controlled(PODS, set).iter().any(|pod| !is_over(pod));
     let recreates = object["spec"]["strategy"]["type"] == "Recreate";
     let old_pods_run = recreates && sets.iter().any(|set| !deployment::is_current(object, set) && runs(set));
-    deployment::Surroundings { sets, taken_name, old_pods_run }
+    deployment::DeploymentInputs { sets, taken_name, old_pods_run }
 }
 
 /// Reads objects, for controllers.
-struct Reader<'a> {
+struct StoreReader<'a> {
     state: &'a State,
 }
 
-impl Reader<'_> {
-    fn get(&self, api: Api, place: &Place) -> Option<Value> {
+impl StoreReader<'_> {
+    fn get(&self, api: Api, object_key: &ObjectKey) -> Option<Value> {
         let resource = self.state.built_in(api.group, api.version, api.plural)?;
-        self.state.get(&resource, place).map(|stored| decode(&resource, &stored))
+        self.state.get(&resource, object_key).map(|stored| decode(&resource, &stored))
     }
 
     fn list(&self, api: Api) -> Vec<Value> {
@@ -240,21 +252,21 @@ impl Reader<'_> {
     fn names(&self, api: Api, namespace: &str) -> BTreeSet<String> {
         let Some(resource) = self.state.built_in(api.group, api.version, api.plural) else { return BTreeSet::new() };
         let found = self.state.store().list(&resource.storage, Some(namespace), None);
-        found.iter().map(|stored| stored.place.name.to_string()).collect()
+        found.iter().map(|stored| stored.object_key.name.to_string()).collect()
     }
 
     /// The pods of a namespace that a selector fits.
-    fn selected(&self, place: &Place, selector: &Value) -> Vec<Value> {
+    fn selected(&self, object_key: &ObjectKey, selector: &Value) -> Vec<Value> {
         let Some(resource) = self.state.built_in(PODS.group, PODS.version, PODS.plural) else { return Vec::new() };
-        let mut found = self.state.store().list(&resource.storage, Some(&place.namespace), None);
+        let mut found = self.state.store().list(&resource.storage, Some(&object_key.namespace), None);
         found.retain(|stored| selects(selector, |key| stored.label(key)));
         found.iter().map(|stored| decode(&resource, stored)).collect()
     }
 
     /// The objects of a resource without any owner that a selector fits, and that are to stay.
-    fn orphans(&self, api: Api, place: &Place, selector: &Value) -> Vec<Value> {
+    fn orphans(&self, api: Api, object_key: &ObjectKey, selector: &Value) -> Vec<Value> {
         let Some(resource) = self.state.built_in(api.group, api.version, api.plural) else { return Vec::new() };
-        let mut found = self.state.store().list(&resource.storage, Some(&place.namespace), None);
+        let mut found = self.state.store().list(&resource.storage, Some(&object_key.namespace), None);
         found.retain(|stored| stored.owners().next().is_none() && selects(selector, |key| stored.label(key)));
         let decoded = found.iter().map(|stored| decode(&resource, stored));
         decoded.filter(|object| !is_deleted(object) && !is_over(object)).collect()
@@ -268,7 +280,7 @@ impl Reader<'_> {
             let dependents = store.dependents(uid(owner)).into_iter();
             dependents
                 .filter(|(storage, _)| *storage == resource.storage)
-                .filter_map(|(storage, place)| store.get(&storage, &place))
+                .filter_map(|(storage, object_key)| store.get(&storage, &object_key))
                 .collect()
         };
         let decoded = found.iter().map(|stored| decode(&resource, stored));

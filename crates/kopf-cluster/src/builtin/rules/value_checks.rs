@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use super::evaluate::{Errors, Test};
+use super::evaluate::{Errors, ValueCheck};
 use crate::go::FieldError;
 use crate::values::names;
 
@@ -21,52 +21,52 @@ pub fn is_empty(value: &Value) -> bool {
     }
 }
 
-pub fn test(test: Test, path: &str, value: &Value, errors: &mut Errors) {
+pub fn test(test: ValueCheck, path: &str, value: &Value, errors: &mut Errors) {
     let number = || value.as_i64().unwrap_or_default();
     let mut refuse = |detail: &str| errors.push(FieldError::invalid(path, value.clone(), detail));
     match test {
-        Test::Text(problems) => {
+        ValueCheck::Text(problems) => {
             for problem in problems(value.as_str().unwrap_or_default()) {
                 refuse(&problem);
             }
         }
-        Test::OneOf(supported) => {
+        ValueCheck::OneOf(supported) => {
             if !value.as_str().is_some_and(|text| supported.contains(&text)) {
                 let supported: Vec<String> = supported.iter().map(|name| (*name).to_owned()).collect();
                 errors.push(FieldError::not_supported(path, value.clone(), &supported));
             }
         }
-        Test::NonNegative if number() < 0 => refuse("must be greater than or equal to 0"),
-        Test::Positive(words) if number() <= 0 => refuse(words),
-        Test::Between(low, high) if !(low..=high).contains(&number()) => {
+        ValueCheck::NonNegative if number() < 0 => refuse("must be greater than or equal to 0"),
+        ValueCheck::Positive(words) if number() <= 0 => refuse(words),
+        ValueCheck::Between(low, high) if !(low..=high).contains(&number()) => {
             refuse(&format!("must be between {low} and {high}, inclusive"));
         }
-        Test::NonNegative | Test::Positive(_) | Test::Between(..) => {}
-        Test::PortOrName => match value {
+        ValueCheck::NonNegative | ValueCheck::Positive(_) | ValueCheck::Between(..) => {}
+        ValueCheck::PortOrName => match value {
             Value::String(name) => port_name(name).iter().for_each(|problem| refuse(problem)),
             _ if !(1..=65535).contains(&number()) => refuse("must be between 1 and 65535, inclusive"),
             _ => {}
         },
-        Test::Mode if !(0..=0o777).contains(&number()) => {
+        ValueCheck::Mode if !(0..=0o777).contains(&number()) => {
             refuse("must be a number between 0 and 0777 (octal), both inclusive");
         }
-        Test::Mode => {}
-        Test::NumberOrPercent => match value {
+        ValueCheck::Mode => {}
+        ValueCheck::NumberOrPercent => match value {
             Value::String(text) => percent(text).iter().for_each(|problem| refuse(problem)),
             _ if number() < 0 => refuse("must be greater than or equal to 0"),
             _ => {}
         },
-        Test::AtMostAll => {
+        ValueCheck::AtMostAll => {
             let digits = value.as_str().and_then(|text| text.strip_suffix('%'));
             if digits.and_then(|digits| digits.parse::<i64>().ok()).is_some_and(|part| part > 100) {
                 refuse("must not be greater than 100%");
             }
         }
-        Test::NumberOrPart => {
-            self::test(Test::NumberOrPercent, path, value, errors);
-            self::test(Test::AtMostAll, path, value, errors);
+        ValueCheck::NumberOrPart => {
+            self::test(ValueCheck::NumberOrPercent, path, value, errors);
+            self::test(ValueCheck::AtMostAll, path, value, errors);
         }
-        Test::AtMostBytes(limit) => {
+        ValueCheck::AtMostBytes(limit) => {
             if value.as_str().is_some_and(|text| text.len() as i64 > limit) {
                 errors.push(FieldError::too_long(path, limit));
             }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// One rule of a webhook: any of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct RuleWithOperations {
     operations: Vec<String>,
     groups: Vec<String>,
     versions: Vec<String>,
@@ -34,7 +34,7 @@ pub struct Subject<'a> {
     pub in_namespace: bool,
 }
 
-impl Rule {
+impl RuleWithOperations {
     pub fn parse(rule: &Value) -> Self {
         let texts = |field: &str| -> Vec<String> {
             rule[field].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -88,7 +88,7 @@ mod tests {
         for (field, value) in rule.as_object().unwrap() {
             full[field] = value.clone();
         }
-        assert_eq!(Rule::parse(&full).matches(&subject), expected, "{full} on {subject:?}");
+        assert_eq!(RuleWithOperations::parse(&full).matches(&subject), expected, "{full} on {subject:?}");
     }
 
     #[test]

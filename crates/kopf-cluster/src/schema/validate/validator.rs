@@ -12,18 +12,18 @@ use crate::schema::node::{Additional, Checks, Node, NodeId, ValueType};
 
 /// All complaints about a value; `prefix` is where it is in the object as clients see it.
 pub fn check(schema: &Schema, id: NodeId, new: &Value, old: Option<&Value>, prefix: &str) -> Vec<FieldError> {
-    let walk = Walk { schema, prefix };
-    walk.changed(id, new, old, "").errors
+    let validator = Validator { schema, prefix };
+    validator.changed(id, new, old, "").errors
 }
 
-/// One walk through an object.
-pub struct Walk<'a> {
+/// One validator through an object.
+pub struct Validator<'a> {
     schema: &'a Schema,
     /// What is put before the paths of complaints, but not into their texts.
     prefix: &'a str,
 }
 
-impl Walk<'_> {
+impl Validator<'_> {
     /// Checks a value that has an old state: complaints are dropped if it is still the same.
     fn changed(&self, id: NodeId, new: &Value, old: Option<&Value>, path: &str) -> Outcome {
         let mut outcome = self.value(id, new, old, path);

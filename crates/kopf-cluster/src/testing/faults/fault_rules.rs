@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{ActiveFault, Effect, Fault, FaultError, Match};
-use crate::testing::Facts;
+use crate::testing::RequestInfo;
 
 /// Nobody needs more faults at once.
 const LIMIT: usize = 1000;
@@ -45,12 +45,12 @@ pub enum Disruption {
 
 /// All faults, in the order in which they were added.
 #[derive(Debug, Default)]
-pub struct Rules {
+pub struct FaultRules {
     rules: Vec<ActiveFault>,
     next_id: u64,
 }
 
-impl Rules {
+impl FaultRules {
     pub fn add(&mut self, fault: Fault) -> Result<u64, FaultError> {
         check(&fault)?;
         if self.rules.len() >= LIMIT {
@@ -97,9 +97,9 @@ impl Rules {
     }
 
     /// What goes wrong with a new request: all delays, and the first other effect.
-    pub fn hit_request(&mut self, facts: &Facts) -> RequestFault {
+    pub fn hit_request(&mut self, info: &RequestInfo) -> RequestFault {
         let mut hit = RequestFault::default();
-        for rule in self.rules.iter_mut().filter(|rule| rule.is_due() && rule.fault.matches.covers(facts)) {
+        for rule in self.rules.iter_mut().filter(|rule| rule.is_due() && rule.fault.matches.covers(info)) {
             match &rule.fault.effect {
                 Effect::Delay { seconds } => {
                     hit.delay = hit.delay.saturating_add(Duration::try_from_secs_f64(*seconds).unwrap_or_default());
@@ -115,9 +115,9 @@ impl Rules {
     }
 
     /// What goes wrong with a watch: the first effect on its stream that stands, and whether it gets bookmarks.
-    pub fn hit_watch(&mut self, facts: &Facts, since: u64, hit_by: &mut Vec<u64>) -> WatchFault {
+    pub fn hit_watch(&mut self, info: &RequestInfo, since: u64, hit_by: &mut Vec<u64>) -> WatchFault {
         let mut fault = WatchFault::default();
-        for rule in self.rules.iter_mut().filter(|rule| rule.fault.matches.covers(facts)) {
+        for rule in self.rules.iter_mut().filter(|rule| rule.fault.matches.covers(info)) {
             let known = hit_by.contains(&rule.id);
             if !known && !rule.is_due() {
                 continue;
@@ -153,19 +153,19 @@ impl ActiveFault {
 
 impl Match {
     /// Whether a request is meant.
-    fn covers(&self, facts: &Facts) -> bool {
+    fn covers(&self, info: &RequestInfo) -> bool {
         let same = |wanted: &Option<String>, given: Option<&str>| wanted.is_none() || wanted.as_deref() == given;
-        same(&self.verb, Some(facts.verb))
-            && self.resource.as_deref().is_none_or(|wanted| names_resource(wanted, facts))
-            && same(&self.namespace, facts.namespace.as_deref())
-            && same(&self.name, facts.name.as_deref())
-            && self.user_agent.as_deref().is_none_or(|part| facts.user_agent.contains(part))
+        same(&self.verb, Some(info.verb_name()))
+            && self.resource.as_deref().is_none_or(|wanted| names_resource(wanted, info))
+            && same(&self.namespace, info.namespace.as_deref())
+            && same(&self.name, info.name.as_deref())
+            && self.user_agent.as_deref().is_none_or(|part| info.user_agent.contains(part))
     }
 }
 
-fn names_resource(wanted: &str, facts: &Facts) -> bool {
-    if facts.plural.starts_with('/') {
-        return wanted == facts.plural || wanted == "*";
+fn names_resource(wanted: &str, info: &RequestInfo) -> bool {
+    if info.plural.starts_with('/') {
+        return wanted == info.plural || wanted == "*";
     }
     let (resource, part) = match wanted.split_once('/') {
         Some((resource, part)) => (resource, Some(part)),
@@ -177,9 +177,9 @@ fn names_resource(wanted: &str, facts: &Facts) -> bool {
     };
     let part_fits = match part {
         Some("*") => true,
-        part => part == facts.subresource.as_deref() || (part.is_none() && wanted == "*"),
+        part => part == info.subresource.as_deref() || (part.is_none() && wanted == "*"),
     };
-    (plural == "*" || plural == facts.plural) && group.is_none_or(|group| group == facts.group) && part_fits
+    (plural == "*" || plural == info.plural) && group.is_none_or(|group| group == info.group) && part_fits
 }
 
 fn check(fault: &Fault) -> Result<(), FaultError> {
@@ -193,10 +193,11 @@ fn check(fault: &Fault) -> Result<(), FaultError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::Verb;
 
-    fn facts() -> Facts {
-        Facts {
-            verb: "patch",
+    fn info() -> RequestInfo {
+        RequestInfo {
+            verb: Some(Verb::Patch),
             plural: "widgets".into(),
             group: "example.com".into(),
             subresource: Some("status".into()),
@@ -228,9 +229,9 @@ mod tests {
             (any.clone().user_agent("operator"), true),
             (any.clone().user_agent("kubectl"), false),
         ] {
-            assert_eq!(fault.matches.covers(&facts()), expected, "{:?}", fault.matches);
+            assert_eq!(fault.matches.covers(&info()), expected, "{:?}", fault.matches);
         }
-        let version = Facts { verb: "get", plural: "/version".into(), ..Facts::default() };
+        let version = RequestInfo { verb: Some(Verb::Get), plural: "/version".into(), ..RequestInfo::default() };
         assert!(any.clone().resource("/version").matches.covers(&version));
         assert!(!any.clone().resource("/apis").matches.covers(&version));
         assert!(!any.resource("widgets").matches.covers(&version));
@@ -238,7 +239,7 @@ mod tests {
 
     #[test]
     fn delays_add_up_and_the_first_error_counts() {
-        let mut rules = Rules::default();
+        let mut rules = FaultRules::default();
         let second = Duration::from_secs(1);
         for fault in [
             Fault::new(Effect::delay(second)),
@@ -249,7 +250,7 @@ mod tests {
         ] {
             rules.add(fault).unwrap();
         }
-        let mut next = || rules.hit_request(&facts());
+        let mut next = || rules.hit_request(&info());
         assert_eq!(next(), RequestFault { delay: 2 * second, effect: Some(Effect::error(429)) });
         assert_eq!(next(), RequestFault { delay: second, effect: Some(Effect::error(429)) });
         assert_eq!(next(), RequestFault { delay: second, effect: Some(Effect::error(500)) });
@@ -259,29 +260,29 @@ mod tests {
 
     #[test]
     fn each_fault_hits_a_watch_once_and_lasts_until_it_is_removed() {
-        let mut rules = Rules::default();
+        let mut rules = FaultRules::default();
         let silence = rules.add(Fault::new(Effect::SilenceWatch).times(1)).unwrap();
         rules.add(Fault::new(Effect::DropBookmarks)).unwrap();
         let (mut one, mut other) = (Vec::new(), Vec::new());
         let since = rules.next_id();
         let silent = WatchFault { no_bookmarks: true, disruption: Some(Disruption::Silence) };
         let quiet = WatchFault { no_bookmarks: true, disruption: None };
-        assert_eq!(rules.hit_watch(&facts(), since, &mut one), silent);
-        assert_eq!(rules.hit_watch(&facts(), since, &mut one), silent);
-        assert_eq!(rules.hit_watch(&facts(), since, &mut other), quiet);
+        assert_eq!(rules.hit_watch(&info(), since, &mut one), silent);
+        assert_eq!(rules.hit_watch(&info(), since, &mut one), silent);
+        assert_eq!(rules.hit_watch(&info(), since, &mut other), quiet);
         assert_eq!(rules.list()[0].hits, 1);
         assert!(rules.remove(silence));
-        assert_eq!(rules.hit_watch(&facts(), since, &mut one), quiet);
+        assert_eq!(rules.hit_watch(&info(), since, &mut one), quiet);
         // A connection that was made in spite of the rule is not closed by it.
         rules.add(Fault::new(Effect::Disconnect)).unwrap();
         let cut = WatchFault { no_bookmarks: true, disruption: Some(Disruption::Disconnect) };
-        assert_eq!(rules.hit_watch(&facts(), since, &mut one), cut);
-        assert_eq!(rules.hit_watch(&facts(), rules.next_id(), &mut Vec::new()), quiet);
+        assert_eq!(rules.hit_watch(&info(), since, &mut one), cut);
+        assert_eq!(rules.hit_watch(&info(), rules.next_id(), &mut Vec::new()), quiet);
     }
 
     #[test]
     fn nonsense_is_refused() {
-        let mut rules = Rules::default();
+        let mut rules = FaultRules::default();
         for (effect, expected) in [
             (Effect::error(200), FaultError::Code(200)),
             (Effect::Delay { seconds: -1.0 }, FaultError::Delay),

@@ -12,7 +12,7 @@ use crate::values::cel;
 
 /// One entry of `matchConditions`.
 #[derive(Debug)]
-pub struct Condition {
+pub struct MatchCondition {
     expression: String,
     /// Or why it cannot be compiled; such a condition fails.
     program: Result<Program, String>,
@@ -20,14 +20,14 @@ pub struct Condition {
 
 /// What a condition can see.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct ConditionInput<'a> {
     pub object: Option<&'a Value>,
     pub old_object: Option<&'a Value>,
     /// The request of the review, without the objects.
     pub request: &'a Value,
 }
 
-impl Condition {
+impl MatchCondition {
     pub fn parse(condition: &Value) -> Self {
         let expression = condition["expression"].as_str().unwrap_or_default().to_owned();
         let program = cel::compile(&expression);
@@ -36,7 +36,7 @@ impl Condition {
 }
 
 /// Whether all conditions hold. One that does not hold counts more than any that fails.
-pub fn all_hold(conditions: &[Condition], seen: Seen<'_>) -> Result<bool, String> {
+pub fn all_hold(conditions: &[MatchCondition], seen: ConditionInput<'_>) -> Result<bool, String> {
     if conditions.is_empty() {
         return Ok(true);
     }
@@ -113,9 +113,9 @@ mod tests {
             (vec!["object.nope.x == 1", "false"], Ok(false)),
             (vec!["object.nope.x == 1", "object.nope.x == 1"], Err(format!("[{missing}, {missing}]"))),
         ] {
-            let conditions: Vec<Condition> =
-                expressions.iter().map(|text| Condition::parse(&json!({"expression": text}))).collect();
-            let seen = Seen { object: Some(&object), old_object: None, request: &request };
+            let conditions: Vec<MatchCondition> =
+                expressions.iter().map(|text| MatchCondition::parse(&json!({"expression": text}))).collect();
+            let seen = ConditionInput { object: Some(&object), old_object: None, request: &request };
             assert_eq!(all_hold(&conditions, seen), expected, "{expressions:?}");
         }
     }

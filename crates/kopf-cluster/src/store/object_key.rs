@@ -5,30 +5,30 @@ use std::sync::Arc;
 
 /// Where an object is stored. The order is that of the keys `namespace/name` of a real store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct ObjectKey {
     /// Empty for cluster-scoped objects.
     pub namespace: Arc<str>,
     pub name: Arc<str>,
 }
 
-impl Place {
+impl ObjectKey {
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 }
 
-impl Ord for Place {
+impl Ord for ObjectKey {
     fn cmp(&self, other: &Self) -> Ordering {
         if self.namespace == other.namespace {
             return self.name.cmp(&other.name);
         }
         // The slash after the namespace counts, too: "a-b/x" comes before "a/x".
-        let key = |place: &'_ Self| place.namespace.bytes().chain([b'/']).collect::<Vec<u8>>();
+        let key = |object_key: &'_ Self| object_key.namespace.bytes().chain([b'/']).collect::<Vec<u8>>();
         key(self).cmp(&key(other))
     }
 }
 
-impl PartialOrd for Place {
+impl PartialOrd for ObjectKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
