@@ -204,7 +204,7 @@ impl Store {
         self.histories.get(resource)?.objects.get(object_key).cloned()
     }
 
-    /// The objects of a resource in the order of their places, from a object_key on.
+    /// The objects of a resource in the order of their places, from a place on.
     pub fn list(&self, resource: &str, namespace: Option<&str>, after: Option<&ObjectKey>) -> Vec<Arc<Stored>> {
         let Some(resource_history) = self.histories.get(resource) else { return Vec::new() };
         let objects = resource_history.objects.range((start_of(namespace, after), Bound::Unbounded));
@@ -345,7 +345,7 @@ impl ResourceHistory {
     }
 }
 
-/// Where a listing starts: after a object_key, or at the beginning of a namespace, or of everything.
+/// Where a listing starts: after a place, or at the beginning of a namespace, or of everything.
 fn start_of(namespace: Option<&str>, after: Option<&ObjectKey>) -> Bound<ObjectKey> {
     match (after, namespace) {
         (Some(object_key), _) => Bound::Excluded(object_key.clone()),

@@ -1,7 +1,7 @@
 //! What can be done with objects: one file per verb, all of one shape.
 //!
 //! `http/service.rs` hands every request for objects to [`answer`]. A verb is a plain function from the
-//! state, the request and its route to an answer or a status_error; only watches live on afterwards.
+//! state, the request and its route to an answer or a error; only watches live on afterwards.
 
 mod reviews;
 mod read;

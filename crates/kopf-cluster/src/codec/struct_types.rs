@@ -127,7 +127,7 @@ struct TypeChecker<'a> {
     known: &'a Map<String, Value>,
 }
 
-/// A field_at in an object: where it is, and in which struct.
+/// A place in an object: where it is, and in which struct.
 struct TypedField<'a> {
     owner: &'a str,
     /// The field around it, unless it is one of the object itself.
@@ -161,12 +161,12 @@ impl TypeChecker<'_> {
             .find_map(|(name, field)| self.value(properties.get(name)?, &TypedField { owner, parent, name }, field))
     }
 
-    fn value(&self, schema: &Value, field_at: &TypedField<'_>, value: &Value) -> Option<String> {
+    fn value(&self, schema: &Value, typed_field: &TypedField<'_>, value: &Value) -> Option<String> {
         if value.is_null() {
             return None;
         }
         if let Some(name) = reference(schema) {
-            return self.referred(name, field_at, value);
+            return self.referred(name, typed_field, value);
         }
         let fits = match (text(schema, "type"), value) {
             ("string", Value::String(_)) | ("boolean", Value::Bool(_)) | ("number", Value::Number(_)) => true,
@@ -174,21 +174,21 @@ impl TypeChecker<'_> {
                 number.as_i64().is_some_and(|number| text(schema, "format") != "int32" || i32::try_from(number).is_ok())
             }
             ("array", Value::Array(items)) => {
-                return items.iter().find_map(|item| self.value(&schema["items"], field_at, item));
+                return items.iter().find_map(|item| self.value(&schema["items"], typed_field, item));
             }
             ("object", Value::Object(entries)) => {
                 let values = schema.get("additionalProperties")?;
-                return entries.values().find_map(|entry| self.value(values, field_at, entry));
+                return entries.values().find_map(|entry| self.value(values, typed_field, entry));
             }
             ("string" | "boolean" | "number" | "integer" | "array" | "object", _) => false,
             // Anything goes.
             _ => true,
         };
-        (!fits).then(|| message(value, field_at, &self.go_type(schema)))
+        (!fits).then(|| message(value, typed_field, &self.go_type(schema)))
     }
 
     /// A value of a named type.
-    fn referred(&self, name: &str, field_at: &TypedField<'_>, value: &Value) -> Option<String> {
+    fn referred(&self, name: &str, typed_field: &TypedField<'_>, value: &Value) -> Option<String> {
         let schema = self.known.get(name)?;
         let short = name.rsplit('.').next().unwrap_or_default();
         match short {
@@ -196,14 +196,14 @@ impl TypeChecker<'_> {
                 Value::String(_) | Value::Number(_) if Quantity::of(value).is_some() => None,
                 _ => Some(PATTERN_PROBLEM.to_owned()),
             },
-            "MicroTime" if !value.is_string() => Some(message(value, field_at, "string")),
+            "MicroTime" if !value.is_string() => Some(message(value, typed_field, "string")),
             "Time" | "MicroTime" => time_error(short, value),
             short if ANYTHING.contains(&short) => None,
             _ if schema.get("properties").is_some() => match value {
-                Value::Object(_) => self.fields(name, schema, Some(field_at), value),
-                _ => Some(message(value, field_at, &go_name(name))),
+                Value::Object(_) => self.fields(name, schema, Some(typed_field), value),
+                _ => Some(message(value, typed_field, &go_name(name))),
             },
-            _ => self.value(schema, field_at, value),
+            _ => self.value(schema, typed_field, value),
         }
     }
 
@@ -266,15 +266,15 @@ const NAMED_TEXTS: [(&str, &str, &str); 4] = [
     ("StorageClass", "volumeBindingMode", "v1.VolumeBindingMode"),
 ];
 
-fn message(value: &Value, field_at: &TypedField<'_>, expected: &str) -> String {
-    let path = field_at.path();
-    let named = NAMED_TEXTS.iter().find(|(owner, named, _)| *owner == field_at.owner && *named == path);
+fn message(value: &Value, typed_field: &TypedField<'_>, expected: &str) -> String {
+    let path = typed_field.path();
+    let named = NAMED_TEXTS.iter().find(|(owner, named, _)| *owner == typed_field.owner && *named == path);
     let expected = named.map_or(expected, |(_, _, name)| name);
     let found = match value {
         Value::Number(number) if matches!(expected, "int32" | "int64") => format!("number {number}"),
         other => json_type(other).to_owned(),
     };
-    format!("json: cannot unmarshal {found} into Go struct field {}.{path} of type {expected}", field_at.owner)
+    format!("json: cannot unmarshal {found} into Go struct field {}.{path} of type {expected}", typed_field.owner)
 }
 
 pub fn text<'a>(schema: &'a Value, field: &str) -> &'a str {

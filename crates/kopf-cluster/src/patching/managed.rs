@@ -165,7 +165,7 @@ fn record_in(
     let mut changes = compare(&shape, old, new);
     changes.ignore(write.ignored);
     if !owners.is_empty() {
-        take_from_others(write, old, new, &changes, owners, None, true)?;
+        take_from_others(write, (old, new), &changes, owners, None, true)?;
     }
     let mut set = changes.modified;
     set.add(changes.added);
@@ -198,8 +198,7 @@ enum WriteError {
 /// conflicts, and nothing is taken. The changes are those that are not ignored.
 fn take_from_others(
     write: &FieldWrite<'_>,
-    old: &Value,
-    new: &Value,
+    (old, new): (&Value, &Value),
     changes: &Comparison,
     owners: &mut ManagedFields,
     writer: Option<&FieldManager>,

@@ -3,7 +3,7 @@
 //! Every accepted write goes into a log before it is answered, by one `write` to the operating
 //! system: whatever ends the process, it is there afterwards. The log is brought to the disk
 //! within a second ([`journal::SYNC_INTERVAL`]), so that a loss of power costs that second at
-//! most. When the log has grown, a snapshot of all objects takes its object_key.
+//! most. When the log has grown, a snapshot of all objects takes its place.
 //!
 //! The files, all of them readable by their owner alone, since there are secrets in them:
 //! `lock` (held while the cluster runs), `identity.json` (the token and the certificates),

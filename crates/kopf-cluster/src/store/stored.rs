@@ -69,7 +69,7 @@ impl Draft {
         }
     }
 
-    /// The object at a object_key and a version.
+    /// The object at a place and a version.
     pub fn at(self, object_key: ObjectKey, version: u64) -> Stored {
         let Self { deleting, owners, labels, text, version_at } = self;
         let raw = match version_at.and_then(|at| text.split_at_checked(at)) {

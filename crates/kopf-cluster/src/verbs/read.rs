@@ -175,7 +175,7 @@ fn encode_token(version: i64, last: &ObjectKey, namespace: Option<&str>) -> Stri
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
 }
 
-/// The version of a token, and the object_key after which to go on.
+/// The version of a token, and the place after which to go on.
 fn decode_token(token: &str, namespace: Option<&str>) -> Result<(i64, ObjectKey), StatusError> {
     let refuse =
         |why: &str| StatusError::bad_request(format!("invalid continue token: continue key is not valid: {why}"));

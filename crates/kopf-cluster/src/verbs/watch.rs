@@ -131,7 +131,7 @@ pub fn stream(
     })
 }
 
-/// Checks before the stream starts whether it can: a status_error becomes the only event of the watch.
+/// Checks before the stream starts whether it can: a error becomes the only event of the watch.
 pub fn check(state: &State, request: &WatchRequest) -> Result<(), StatusError> {
     match request.start {
         Start::Everything { .. } => Ok(()),

@@ -1,4 +1,4 @@
-//! Calls to webhooks: the only object_key where a cluster speaks to others.
+//! Calls to webhooks: the only place where a cluster speaks to others.
 //!
 //! `http/service.rs` and the watches hand a [`Call`] to [`fetch`]. Connections are always TLS, verified
 //! by the bundle of the configuration, or by the roots of the machine if there is none. A service

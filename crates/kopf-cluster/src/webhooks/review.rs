@@ -83,7 +83,7 @@ pub fn read(name: &str, version: &str, role: Role, answered: &Answered) -> Resul
     }
 }
 
-/// The status_error that a denial comes to.
+/// The error that a denial comes to.
 fn denial(name: &str, status: &Value) -> StatusError {
     let denied = format!("admission webhook \"{name}\" denied the request");
     let text = |field: &str| status.get(field).and_then(Value::as_str).unwrap_or_default();

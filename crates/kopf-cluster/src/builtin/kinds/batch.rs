@@ -13,9 +13,9 @@ pub fn prepare_new(job: &mut Value) {
     let name = json!(job["metadata"]["name"].as_str().unwrap_or_default());
     let template = &mut job["spec"]["template"];
     for field in ["metadata", "labels"] {
-        let object_key = if field == "metadata" { &mut *template } else { &mut template["metadata"] };
-        if !object_key[field].is_object() {
-            object_key[field] = json!({});
+        let parent = if field == "metadata" { &mut *template } else { &mut template["metadata"] };
+        if !parent[field].is_object() {
+            parent[field] = json!({});
         }
     }
     let labels = &mut template["metadata"]["labels"];

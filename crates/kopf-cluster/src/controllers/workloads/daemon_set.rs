@@ -28,7 +28,7 @@ pub fn reconcile(now: Timestamp, set: &Value, pods: &[Value], nodes: &[Value], k
     let daemon = pod_for(set, &hash);
     let fitting: Vec<&Value> = nodes.iter().filter(|node| scheduling::tolerates_node(&daemon, node)).collect();
     if !is_deleted(set) {
-        object_key(&mut plan, set, pods, &fitting, &daemon);
+        place_pods(&mut plan, set, pods, &fitting, &daemon);
         roll(&mut plan, now, set, pods, &hash, fitting.len());
         forget(&mut plan, set, pods, revisions);
     }
@@ -42,7 +42,7 @@ pub fn reconcile(now: Timestamp, set: &Value, pods: &[Value], nodes: &[Value], k
 }
 
 /// Makes pods on nodes without one, deletes those that are over, or too many, or on other nodes.
-fn object_key(plan: &mut Plan, set: &Value, pods: &[Value], fitting: &[&Value], daemon: &Value) {
+fn place_pods(plan: &mut Plan, set: &Value, pods: &[Value], fitting: &[&Value], daemon: &Value) {
     let on = |node: &str| pods.iter().filter(move |pod| node_of(pod) == node).collect::<Vec<_>>();
     for node in fitting {
         let here = on(name(node));
@@ -52,7 +52,7 @@ fn object_key(plan: &mut Plan, set: &Value, pods: &[Value], fitting: &[&Value], 
         for pod in here.iter().filter(|pod| text(pod, "/status/phase") == "Failed" && !is_deleted(pod)) {
             delete(plan, set, pod);
         }
-        // What is going leaves its object_key only when it is gone.
+        // What is going leaves its place only when it is gone.
         if here.is_empty() {
             let mut pod = daemon.clone();
             let only = json!({"nodeSelectorTerms": [{"matchFields": [

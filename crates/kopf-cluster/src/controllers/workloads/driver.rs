@@ -34,7 +34,7 @@ const GRAIN: Duration = Duration::from_millis(20);
 const LEAP: Duration = Duration::from_secs(1);
 /// While leapt time is lived through, so many rounds belong to one moment at most.
 const ROUNDS_PER_MOMENT: usize = 100;
-/// How long to wait after a status_error, doubled with each.
+/// How long to wait after a error, doubled with each.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const RETRY_DOUBLINGS: u32 = 9;
 /// Looking at an owner of many takes time. It rests so many times as long before it is looked at again.

@@ -23,7 +23,7 @@ use crate::verbs::{DeleteOptions, create_object, delete_object, write_if_unchang
 /// How many events of one object have room in one moment.
 const NAME_TRIES: i128 = 64;
 
-/// Carries a whole plan out, up to the first status_error.
+/// Carries a whole plan out, up to the first error.
 ///
 /// A note after a creation can name what was created as `{name}`.
 pub fn carry_out_all(state: &Arc<State>, notes: &mut EventBudget, plan: Plan) -> Result<(), StatusError> {

@@ -1,6 +1,6 @@
 //! What the driver has to look at: now, and later.
 //!
-//! A key is there once, however often it is called for, so the work_queue is never longer than the
+//! A key is there once, however often it is called for, so the work queue is never longer than the
 //! number of objects. It is plain data; the driver brings the time.
 
 use std::collections::{BTreeSet, HashMap};

@@ -143,7 +143,7 @@ fn try_apply(write: &FieldWrite<'_>, live: Option<&Value>, config: &Value, force
     };
     let mut changes = compare(&shape, &object, &applied);
     changes.ignore(write.ignored);
-    take_from_others(write, &object, &applied, &changes, &mut owners, Some(&applier), force)?;
+    take_from_others(write, (&object, &applied), &changes, &mut owners, Some(&applier), force)?;
     if let Some(owned) = owners.get_mut(&applier) {
         owned.fields.remove(stripped());
         if compare_values(&object, &applied).is_ne() {

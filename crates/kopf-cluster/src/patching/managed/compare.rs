@@ -37,7 +37,7 @@ pub fn compare(shape: &Shape<'_>, old: &Value, new: &Value) -> Comparison {
     Comparison { added: added.below, modified: modified.below, removed: removed.below }
 }
 
-/// What has changed at one position_at and below it.
+/// What has changed at one place and below it.
 #[derive(Default)]
 struct Changes {
     added: Branch,
@@ -45,7 +45,7 @@ struct Changes {
     removed: Branch,
 }
 
-/// What has changed below one position_at, as far as it is known; in no order.
+/// What has changed below one place, as far as it is known; in no order.
 #[derive(Default)]
 struct ChangesBelow {
     added: Vec<(PathElement, Branch)>,
@@ -63,7 +63,7 @@ impl ChangesBelow {
         }
     }
 
-    /// The same position_at may be seen as an object and as a list.
+    /// The same place may be seen as an object and as a list.
     fn put_into(self, found: &mut Changes) {
         found.added.below.add(FieldSet::of_branches(self.added));
         found.modified.below.add(FieldSet::of_branches(self.modified));
@@ -76,18 +76,18 @@ struct Comparer<'a> {
 }
 
 impl Comparer<'_> {
-    fn visit(&self, position_at: SchemaPosition, old: Option<&Value>, new: Option<&Value>, found: &mut Changes) {
+    fn visit(&self, position: SchemaPosition, old: Option<&Value>, new: Option<&Value>, found: &mut Changes) {
         if let (None, Some(new)) = (old, new) {
-            return found.added.add(self.added(position_at, new));
+            return found.added.add(self.added(position, new));
         }
-        let atom = self.shape.atom(position_at);
+        let atom = self.shape.atom(position);
         let (old_sort, new_sort) = (atom.sort_of(old), atom.sort_of(new));
         let is_leaf = match (old, new) {
-            (_, None) => self.visit_as(old_sort, &atom, position_at, old, new, found),
-            _ if old_sort == new_sort => self.visit_as(new_sort, &atom, position_at, old, new, found),
+            (_, None) => self.visit_as(old_sort, &atom, position, (old, new), found),
+            _ if old_sort == new_sort => self.visit_as(new_sort, &atom, position, (old, new), found),
             _ => {
-                self.visit_as(old_sort, &atom, position_at, old, new, found);
-                self.visit_as(new_sort, &atom, position_at, old, new, found)
+                self.visit_as(old_sort, &atom, position, (old, new), found);
+                self.visit_as(new_sort, &atom, position, (old, new), found)
             }
         };
         if !is_leaf && new.is_none() {
@@ -96,30 +96,30 @@ impl Comparer<'_> {
     }
 
     /// All of a value that was not there before. Most of what is created is seen here.
-    fn added(&self, position_at: SchemaPosition, new: &Value) -> Branch {
-        let atom = self.shape.atom(position_at);
+    fn added(&self, position: SchemaPosition, new: &Value) -> Branch {
+        let atom = self.shape.atom(position);
         let below = match (atom.sort_of(Some(new)), new) {
             (Some(Sort::Map), Value::Object(fields)) if atom.map != Some(true) => {
                 FieldSet::of_branches(fields.iter().map(|(name, field)| {
-                    (PathElement::Field(name.clone()), self.added(self.shape.field(position_at, name).0, field))
+                    (PathElement::Field(name.clone()), self.added(self.shape.field(position, name).0, field))
                 }))
             }
             (Some(Sort::List), Value::Array(items)) => match &atom.list {
                 None | Some(List::Atomic) => FieldSet::default(),
-                Some(list) => self.added_items(position_at, list, items),
+                Some(list) => self.added_items(position, list, items),
             },
             _ => FieldSet::default(),
         };
         Branch { is_member: true, below }
     }
 
-    fn added_items(&self, position_at: SchemaPosition, list: &List<'_>, items: &[Value]) -> FieldSet {
-        let items_place = self.shape.item(position_at);
+    fn added_items(&self, position: SchemaPosition, list: &List<'_>, items: &[Value]) -> FieldSet {
+        let items_position = self.shape.item(position);
         let mut branches: BTreeMap<PathElement, Branch> = BTreeMap::new();
         for item in items {
-            let Ok(element) = self.shape.element(position_at, list, item) else { continue };
+            let Ok(element) = self.shape.element(position, list, item) else { continue };
             match branches.entry(element) {
-                Entry::Vacant(entry) => drop(entry.insert(self.added(items_place, item))),
+                Entry::Vacant(entry) => drop(entry.insert(self.added(items_position, item))),
                 // Nobody can tell which one of several is meant below.
                 Entry::Occupied(mut entry) => entry.get_mut().below = FieldSet::default(),
             }
@@ -132,9 +132,8 @@ impl Comparer<'_> {
         &self,
         sort: Option<Sort>,
         atom: &Atom<'_>,
-        position_at: SchemaPosition,
-        old: Option<&Value>,
-        new: Option<&Value>,
+        position: SchemaPosition,
+        (old, new): (Option<&Value>, Option<&Value>),
         found: &mut Changes,
     ) -> bool {
         match sort {
@@ -147,7 +146,7 @@ impl Comparer<'_> {
                 let mut below = ChangesBelow::default();
                 let mut field = |name: &String, old: Option<&Value>, new: Option<&Value>| {
                     let mut found = Changes::default();
-                    self.visit(self.shape.field(position_at, name).0, old, new, &mut found);
+                    self.visit(self.shape.field(position, name).0, old, new, &mut found);
                     below.push(found, || PathElement::Field(name.clone()));
                 };
                 for (name, old) in old_fields.into_iter().flatten() {
@@ -168,7 +167,7 @@ impl Comparer<'_> {
                     None | Some(List::Atomic) => leaf(old, new, found),
                     _ if old_items.is_empty() && new_items.is_empty() => leaf(old, new, found),
                     Some(list) => {
-                        self.items(position_at, list, old_items, new_items, found);
+                        self.items(position, list, old_items, new_items, found);
                         false
                     }
                 }
@@ -177,30 +176,30 @@ impl Comparer<'_> {
         }
     }
 
-    fn items(&self, position_at: SchemaPosition, list: &List<'_>, old: &[Value], new: &[Value], found: &mut Changes) {
+    fn items(&self, position: SchemaPosition, list: &List<'_>, old: &[Value], new: &[Value], found: &mut Changes) {
         let mut both: BTreeMap<PathElement, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
         for (is_new, item) in old.iter().map(|item| (false, item)).chain(new.iter().map(|item| (true, item))) {
-            let Ok(element) = self.shape.element(position_at, list, item) else { continue };
+            let Ok(element) = self.shape.element(position, list, item) else { continue };
             let (before, after) = both.entry(element).or_default();
             if is_new { after.push(item) } else { before.push(item) }
         }
-        let items_place = self.shape.item(position_at);
+        let items_position = self.shape.item(position);
         let mut below = ChangesBelow::default();
         for (element, (before, after)) in both {
             let mut found = Changes::default();
             match (before.as_slice(), after.as_slice()) {
                 ([] | [_], [] | [_]) => {
-                    self.visit(items_place, before.first().copied(), after.first().copied(), &mut found);
+                    self.visit(items_position, before.first().copied(), after.first().copied(), &mut found);
                 }
                 ([] | [_], _) => {
                     if let Some(item) = before.first() {
-                        self.visit(items_place, Some(item), None, &mut found);
+                        self.visit(items_position, Some(item), None, &mut found);
                     }
                     found.added.is_member = true;
                 }
                 (_, [] | [_]) => {
                     if let Some(item) = after.first() {
-                        self.visit(items_place, None, Some(item), &mut found);
+                        self.visit(items_position, None, Some(item), &mut found);
                     }
                     found.removed.is_member = true;
                 }

@@ -12,13 +12,8 @@ pub fn merge(shape: &Shape<'_>, live: &Value, config: &Value) -> Value {
     visit(shape, shape.root(), Some(live), Some(config)).unwrap_or_default()
 }
 
-fn visit(
-    shape: &Shape<'_>,
-    position_at: SchemaPosition,
-    live: Option<&Value>,
-    config: Option<&Value>,
-) -> Option<Value> {
-    let atom = shape.atom(position_at);
+fn visit(shape: &Shape<'_>, position: SchemaPosition, live: Option<&Value>, config: Option<&Value>) -> Option<Value> {
+    let atom = shape.atom(position);
     let leaf = || config.or(live).cloned();
     let sort = match config {
         None => atom.sort_of(live),
@@ -35,7 +30,7 @@ fn visit(
             let mut merged = Map::new();
             let added = config_fields.keys().filter(|name| !live_fields.contains_key(*name));
             for name in live_fields.keys().chain(added) {
-                let below = shape.field(position_at, name).0;
+                let below = shape.field(position, name).0;
                 if let Some(value) = visit(shape, below, live_fields.get(name), config_fields.get(name)) {
                     merged.insert(name.clone(), value);
                 }
@@ -49,7 +44,7 @@ fn visit(
             if list == List::Atomic || (live_items.is_empty() && config_items.is_empty()) {
                 return leaf();
             }
-            let merged = merge_items(shape, position_at, &list, live_items, config_items);
+            let merged = merge_items(shape, position, &list, live_items, config_items);
             (!merged.is_empty()).then_some(Value::Array(merged))
         }
         Some(Sort::Scalar) | None => leaf(),
@@ -60,13 +55,13 @@ fn visit(
 /// live list has stay where they are, relative to those that both have.
 fn merge_items(
     shape: &Shape<'_>,
-    position_at: SchemaPosition,
+    position: SchemaPosition,
     list: &List<'_>,
     live: &[Value],
     config: &[Value],
 ) -> Vec<Value> {
     let index = |items: &[Value]| -> Vec<(PathElement, Value)> {
-        items.iter().filter_map(|item| Some((shape.element(position_at, list, item).ok()?, item.clone()))).collect()
+        items.iter().filter_map(|item| Some((shape.element(position, list, item).ok()?, item.clone()))).collect()
     };
     let (live, config) = (index(live), index(config));
     // Repeated items of the live list are not merged with anything.
@@ -75,10 +70,10 @@ fn merge_items(
         live_values.entry(element.clone()).and_modify(|known| *known = None).or_insert_with(|| Some(item.clone()));
     }
     let config_values: BTreeMap<PathElement, Value> = config.iter().cloned().collect();
-    let items_place = shape.item(position_at);
+    let items_position = shape.item(position);
     let both = |element: &PathElement| {
         let live = live_values.get(element).cloned().flatten();
-        visit(shape, items_place, live.as_ref(), config_values.get(element))
+        visit(shape, items_position, live.as_ref(), config_values.get(element))
     };
     let mut shared = config.iter().map(|(element, _)| element).filter(|element| live_values.contains_key(*element));
     let mut next_shared = shared.next();
@@ -102,7 +97,7 @@ fn merge_items(
         }
         if let Some((element, item)) = live.get(left) {
             if !config_values.contains_key(element) {
-                merged.extend(visit(shape, items_place, Some(item), None));
+                merged.extend(visit(shape, items_position, Some(item), None));
                 left += 1;
                 continue;
             }

@@ -13,7 +13,7 @@ use super::path::PathElement;
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
 
-/// A position_at in an object, by what is known about it.
+/// A place in an object, by what is known about it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SchemaPosition {
     /// A node of the schema. If open, fields that it does not know are merged as they come.
@@ -35,7 +35,7 @@ pub enum SchemaPosition {
     Forbidden,
 }
 
-/// Which sorts of values fit a position_at, and how they are merged.
+/// Which sorts of values fit a place, and how they are merged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Atom<'a> {
     /// Scalars fit.
@@ -70,7 +70,7 @@ pub enum List<'a> {
     Keyed(&'a [String]),
 }
 
-/// The sort of a value that applies to a position_at.
+/// The sort of a value that applies to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
     /// An object.
@@ -82,7 +82,7 @@ pub enum Sort {
 }
 
 impl Atom<'_> {
-    /// The sort of the value, if it fits; else the sort that the position_at prefers.
+    /// The sort of the value, if it fits; else the sort that the place prefers.
     pub fn sort_of(&self, value: Option<&Value>) -> Option<Sort> {
         let fitting = match value {
             Some(Value::Object(_)) => self.map.map(|_| Sort::Map),
@@ -122,9 +122,9 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// What fits a position_at.
-    pub fn atom(&self, position_at: SchemaPosition) -> Atom<'a> {
-        match position_at {
+    /// What fits a place.
+    pub fn atom(&self, position: SchemaPosition) -> Atom<'a> {
+        match position {
             SchemaPosition::Text => Atom { scalar: Some(Scalar::Text), ..Atom::default() },
             SchemaPosition::Deduced => Atom { scalar: Some(Scalar::Any), list: Some(List::Atomic), map: Some(false) },
             SchemaPosition::Untyped => Atom { scalar: Some(Scalar::Any), list: Some(List::Atomic), map: Some(true) },
@@ -133,11 +133,11 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The position_at of a field, and whether it is a field that the schema names.
-    pub fn field(&self, position_at: SchemaPosition, name: &str) -> (SchemaPosition, bool) {
-        let SchemaPosition::Known { id, is_open, is_object } = position_at else {
+    /// The place of a field, and whether it is a field that the schema names.
+    pub fn field(&self, position: SchemaPosition, name: &str) -> (SchemaPosition, bool) {
+        let SchemaPosition::Known { id, is_open, is_object } = position else {
             return (
-                if position_at == SchemaPosition::Deduced { SchemaPosition::Deduced } else { SchemaPosition::Untyped },
+                if position == SchemaPosition::Deduced { SchemaPosition::Deduced } else { SchemaPosition::Untyped },
                 false,
             );
         };
@@ -164,9 +164,9 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The position_at of the items of a list.
-    pub fn item(&self, position_at: SchemaPosition) -> SchemaPosition {
-        match position_at {
+    /// The place of the items of a list.
+    pub fn item(&self, position: SchemaPosition) -> SchemaPosition {
+        match position {
             SchemaPosition::Known { id, is_open, .. } => {
                 self.schema.node(id).items.map_or(SchemaPosition::Untyped, |items| self.below(items, is_open))
             }
@@ -186,7 +186,7 @@ impl<'a> Shape<'a> {
     }
 
     /// How an item of a list is told from the others.
-    pub fn element(&self, position_at: SchemaPosition, list: &List<'_>, item: &Value) -> Result<PathElement, String> {
+    pub fn element(&self, position: SchemaPosition, list: &List<'_>, item: &Value) -> Result<PathElement, String> {
         match list {
             List::Atomic => Err("invalid indexing of non-associative list".to_owned()),
             List::Set => match item {
@@ -198,7 +198,7 @@ impl<'a> Shape<'a> {
             List::Keyed(keys) => match item {
                 Value::Null => Err("associative list with keys may not have a null element".to_owned()),
                 Value::Object(fields) => {
-                    let items = self.item(position_at);
+                    let items = self.item(position);
                     let value_of = |key: &String| fields.get(key).cloned().or_else(|| self.default_of(items, key));
                     let mut values: Vec<(String, Value)> =
                         keys.iter().filter_map(|key| Some((key.clone(), value_of(key)?))).collect();

@@ -18,17 +18,17 @@ pub fn fields_of(shape: &Shape<'_>, value: &Value) -> FieldSet {
 
 fn collect(
     shape: &Shape<'_>,
-    position_at: SchemaPosition,
+    position: SchemaPosition,
     value: &Value,
     path: &mut Vec<PathElement>,
     set: &mut FieldSet,
 ) {
-    let atom = shape.atom(position_at);
+    let atom = shape.atom(position);
     match (atom.sort_of(Some(value)), value) {
         (Some(Sort::Map), _) if atom.map == Some(true) => set.insert(path),
         (Some(Sort::Map), Value::Object(fields)) => {
             for (name, field) in fields {
-                let (below, is_named) = shape.field(position_at, name);
+                let (below, is_named) = shape.field(position, name);
                 path.push(PathElement::Field(name.clone()));
                 collect(shape, below, field, path, set);
                 let is_hollow = field.is_null() || field.as_object().is_some_and(Map::is_empty);
@@ -42,12 +42,12 @@ fn collect(
         (Some(Sort::List), Value::Array(items)) => {
             let Some(list) = &atom.list else { return };
             let elements: Vec<PathElement> =
-                items.iter().filter_map(|item| shape.element(position_at, list, item).ok()).collect();
+                items.iter().filter_map(|item| shape.element(position, list, item).ok()).collect();
             for (item, element) in items.iter().zip(&elements) {
                 let is_repeated = elements.iter().filter(|other| *other == element).count() > 1;
                 path.push(element.clone());
                 if !is_repeated {
-                    collect(shape, shape.item(position_at), item, path, set);
+                    collect(shape, shape.item(position), item, path, set);
                 }
                 set.insert(path);
                 path.pop();
@@ -67,13 +67,13 @@ pub fn misfits(shape: &Shape<'_>, value: &Value, allows_repetitions: bool) -> Ve
 
 fn check(
     shape: &Shape<'_>,
-    position_at: SchemaPosition,
+    position: SchemaPosition,
     value: &Value,
     allows_repetitions: bool,
     path: &str,
     found: &mut Vec<String>,
 ) {
-    let atom = shape.atom(position_at);
+    let atom = shape.atom(position);
     let complaint = |text: String| if path.is_empty() { text } else { format!("{path}: {text}") };
     match (atom.sort_of(Some(value)), value) {
         (_, Value::Null) => {}
@@ -82,10 +82,10 @@ fn check(
             sorted.sort_unstable_by_key(|(name, _)| *name);
             for (name, field) in sorted {
                 let below = format!("{path}.{name}");
-                match shape.field(position_at, name).0 {
+                match shape.field(position, name).0 {
                     // The rest of an object with an undeclared field is not looked at.
                     SchemaPosition::Forbidden => return found.push(format!("{below}: field not declared in schema")),
-                    position_at => check(shape, position_at, field, allows_repetitions, &below, found),
+                    position => check(shape, position, field, allows_repetitions, &below, found),
                 }
             }
         }
@@ -93,12 +93,12 @@ fn check(
         (Some(Sort::List), Value::Array(items)) => {
             let list = atom.list.unwrap_or(List::Atomic);
             let mut seen = Vec::new();
-            for (position, item) in items.iter().enumerate() {
+            for (index, item) in items.iter().enumerate() {
                 let element = match list {
-                    List::Atomic => PathElement::Index(position as i64),
-                    _ => match shape.element(position_at, &list, item) {
+                    List::Atomic => PathElement::Index(index as i64),
+                    _ => match shape.element(position, &list, item) {
                         Ok(element) => element,
-                        Err(reason) => return found.push(complaint(format!("element {position}: {reason}"))),
+                        Err(reason) => return found.push(complaint(format!("element {index}: {reason}"))),
                     },
                 };
                 if seen.contains(&element) && !allows_repetitions {
@@ -106,7 +106,7 @@ fn check(
                 }
                 let below = format!("{path}{element}");
                 seen.push(element);
-                check(shape, shape.item(position_at), item, allows_repetitions, &below, found);
+                check(shape, shape.item(position), item, allows_repetitions, &below, found);
             }
         }
         (Some(Sort::List), other) => found.push(complaint(format!("expected list, got &{{{}}}", go_plain(other)))),
@@ -171,15 +171,15 @@ pub fn without(shape: &Shape<'_>, value: &Value, removed: &FieldSet) -> Value {
     remove(shape, shape.root(), value, removed)
 }
 
-fn remove(shape: &Shape<'_>, position_at: SchemaPosition, value: &Value, removed: &FieldSet) -> Value {
-    let atom = shape.atom(position_at);
+fn remove(shape: &Shape<'_>, position: SchemaPosition, value: &Value, removed: &FieldSet) -> Value {
+    let atom = shape.atom(position);
     match (atom.sort_of(Some(value)), value) {
         (Some(Sort::Map), Value::Object(fields)) if atom.map == Some(false) => {
             let mut kept = Map::new();
             for (name, field) in fields {
                 let rest = match removed.branch(&PathElement::Field(name.clone())) {
                     Some(branch) if branch.is_member => continue,
-                    Some(branch) => remove(shape, shape.field(position_at, name).0, field, &branch.below),
+                    Some(branch) => remove(shape, shape.field(position, name).0, field, &branch.below),
                     None => field.clone(),
                 };
                 kept.insert(name.clone(), rest);
@@ -190,10 +190,10 @@ fn remove(shape: &Shape<'_>, position_at: SchemaPosition, value: &Value, removed
             let list = atom.list.unwrap_or(List::Atomic);
             let mut kept = Vec::new();
             for item in items {
-                let element = shape.element(position_at, &list, item).ok();
+                let element = shape.element(position, &list, item).ok();
                 kept.push(match element.and_then(|element| removed.branch(&element)) {
                     Some(branch) if branch.is_member => continue,
-                    Some(branch) => remove(shape, shape.item(position_at), item, &branch.below),
+                    Some(branch) => remove(shape, shape.item(position), item, &branch.below),
                     None => item.clone(),
                 });
             }
@@ -210,15 +210,15 @@ pub fn with_named_parents(shape: &Shape<'_>, set: &FieldSet) -> FieldSet {
     add_named_parents(shape, shape.root(), set)
 }
 
-fn add_named_parents(shape: &Shape<'_>, position_at: SchemaPosition, set: &FieldSet) -> FieldSet {
-    let atom = shape.atom(position_at);
+fn add_named_parents(shape: &Shape<'_>, position: SchemaPosition, set: &FieldSet) -> FieldSet {
+    let atom = shape.atom(position);
     FieldSet::of_branches(set.branches().iter().map(|(element, branch)| {
         if branch.below.is_empty() {
             return (element.clone(), branch.clone());
         }
         let (below, is_named) = match element {
-            PathElement::Field(name) if atom.map.is_some() => shape.field(position_at, name),
-            PathElement::Key(_) if atom.list.is_some() => (shape.item(position_at), false),
+            PathElement::Field(name) if atom.map.is_some() => shape.field(position, name),
+            PathElement::Key(_) if atom.list.is_some() => (shape.item(position), false),
             _ => (SchemaPosition::Forbidden, false),
         };
         let is_member = branch.is_member || is_named;

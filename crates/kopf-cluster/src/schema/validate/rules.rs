@@ -24,7 +24,8 @@ pub fn check(schema: &Schema, new: &Value, old: Option<&Value>) -> Vec<FieldErro
     let functions = functions();
     let mut evaluator = RuleEvaluator { schema, functions: &functions, errors: Vec::new() };
     let root = schema.root_id();
-    evaluator.visit(root, new, old, OldState { same_place: old, parent: None }, "", true);
+    let before = OldState { same_place: old, parent: None };
+    evaluator.visit(root, VisitedValue { new, old, before, path: "", is_object: true });
     evaluator.errors
 }
 
@@ -63,6 +64,18 @@ struct OldState<'a> {
     parent: Option<(NodeId, &'a Value, &'a Value)>,
 }
 
+/// A value on the way through an object, with all that is known about it.
+#[derive(Clone, Copy)]
+struct VisitedValue<'a> {
+    new: &'a Value,
+    /// The old value that transition rules compare with; None where the server cannot correlate the two.
+    old: Option<&'a Value>,
+    before: OldState<'a>,
+    path: &'a str,
+    /// The value is a whole object, with its own metadata.
+    is_object: bool,
+}
+
 struct RuleEvaluator<'a> {
     schema: &'a Schema,
     functions: &'a Context<'a>,
@@ -70,27 +83,20 @@ struct RuleEvaluator<'a> {
 }
 
 impl RuleEvaluator<'_> {
-    fn visit(
-        &mut self,
-        id: NodeId,
-        new: &Value,
-        old: Option<&Value>,
-        before: OldState<'_>,
-        path: &str,
-        is_object: bool,
-    ) {
+    fn visit(&mut self, id: NodeId, value: VisitedValue<'_>) {
+        let VisitedValue { new, old, before, path, .. } = value;
         if new.is_null() {
             return;
         }
         let schema = self.schema;
         let node = schema.node(id);
         if !node.rules.is_empty() {
-            self.rules(id, node, new, old.filter(|old| !old.is_null()), before, path, is_object);
+            self.rules(id, node, VisitedValue { old: old.filter(|old| !old.is_null()), ..value });
         }
         let parent = before.same_place.map(|old| (id, new, old)).or(before.parent);
         for nested in node.checks.iter().flat_map(|checks| &checks.all_of) {
             let nested_before = OldState { same_place: None, parent: before.parent };
-            self.visit(*nested, new, old, nested_before, path, false);
+            self.visit(*nested, VisitedValue { before: nested_before, is_object: false, ..value });
         }
         match new {
             Value::Array(items) => {
@@ -99,14 +105,14 @@ impl RuleEvaluator<'_> {
                     let old_item = old.and_then(|old| unchanged::old_item(schema, node, old, item));
                     let same_place = before.same_place.and_then(|old| unchanged::old_item(schema, node, old, item));
                     let below_path = field_error::index(path, position);
-                    self.visit(
-                        below,
-                        item,
-                        old_item,
-                        OldState { same_place, parent },
-                        &below_path,
-                        schema.node(below).embedded_resource,
-                    );
+                    let item = VisitedValue {
+                        new: item,
+                        old: old_item,
+                        before: OldState { same_place, parent },
+                        path: &below_path,
+                        is_object: schema.node(below).embedded_resource,
+                    };
+                    self.visit(below, item);
                 }
             }
             Value::Object(fields) => {
@@ -119,31 +125,22 @@ impl RuleEvaluator<'_> {
                     };
                     let old_field = old.filter(|_| is_correlatable).and_then(|old| old.get(name));
                     let same_place = before.same_place.and_then(|old| old.get(name));
-                    self.visit(
-                        below,
-                        field,
-                        old_field,
-                        OldState { same_place, parent },
-                        &below_path,
-                        schema.node(below).embedded_resource,
-                    );
+                    let field = VisitedValue {
+                        new: field,
+                        old: old_field,
+                        before: OldState { same_place, parent },
+                        path: &below_path,
+                        is_object: schema.node(below).embedded_resource,
+                    };
+                    self.visit(below, field);
                 }
             }
             _ => {}
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one value with all that is known about it")]
-    fn rules(
-        &mut self,
-        id: NodeId,
-        node: &Node,
-        new: &Value,
-        old: Option<&Value>,
-        before: OldState<'_>,
-        path: &str,
-        is_object: bool,
-    ) {
+    fn rules(&mut self, id: NodeId, node: &Node, value: VisitedValue<'_>) {
+        let VisitedValue { new, old, before, path, is_object } = value;
         let convert = |value: &Value| cel_values::convert(self.schema, self.functions, Some(id), value, is_object);
         let (this, that) = (convert(new), old.map(convert));
         for rule in &node.rules {

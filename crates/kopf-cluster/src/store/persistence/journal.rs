@@ -1,7 +1,7 @@
 //! Writes the log of a data directory, and snapshots when it has grown.
 //!
 //! `state.rs` appends every change before it makes it, under the lock of the store. A thread of
-//! its own (the sync_thread) brings what was written to the disk, and writes snapshots aside, so that
+//! its own (the thread) brings what was written to the disk, and writes snapshots aside, so that
 //! no request waits for a disk.
 
 use std::fs::File;
@@ -47,7 +47,7 @@ pub struct Journal {
     _lock: File,
 }
 
-/// What the sync_thread and the journal tell each other.
+/// What the thread and the journal tell each other.
 #[derive(Debug, Default)]
 struct SyncState {
     /// Whether anything was written that is not on the disk yet.
@@ -57,11 +57,11 @@ struct SyncState {
     snapshot_size: AtomicU64,
 }
 
-/// What the sync_thread has to do.
+/// What the thread has to do.
 enum SyncCommand {
     /// There is something new in the log.
     Sync,
-    /// The log is this file from now on; a snapshot takes the object_key of all before it.
+    /// The log is this file from now on; a snapshot takes the place of all before it.
     Snapshot { log: File, generation: u64, snapshot: Snapshot },
 }
 
@@ -131,13 +131,13 @@ impl Journal {
         Ok(())
     }
 
-    /// Whether the log has grown so much that a snapshot should take its object_key.
+    /// Whether the log has grown so much that a snapshot should take its place.
     pub fn is_long(&self) -> bool {
         let due = self.shared.snapshot_size.load(Ordering::Relaxed).saturating_mul(GROWTH).max(self.limit);
         self.length > due && !self.shared.busy.load(Ordering::Acquire)
     }
 
-    /// Begins a new log, and has a snapshot written that takes the object_key of the ones before.
+    /// Begins a new log, and has a snapshot written that takes the place of the ones before.
     pub fn rotate(&mut self, snapshot: Snapshot) {
         let generation = self.generation + 1;
         match self.begin_log(generation, snapshot.version) {
@@ -157,7 +157,7 @@ impl Journal {
         }
     }
 
-    /// The file of a new log, for this and for the sync_thread.
+    /// The file of a new log, for this and for the thread.
     fn begin_log(&self, generation: u64, version: u64) -> io::Result<(File, File)> {
         // Only the last log may end anywhere, so this one has to be whole on the disk first.
         self.file.sync_data()?;
@@ -170,7 +170,7 @@ impl Journal {
 
     fn order(&self, order: SyncCommand) {
         if let Some(orders) = &self.orders {
-            // The sync_thread lives as long as this.
+            // The thread lives as long as this.
             let _ = orders.send(order);
         }
     }
@@ -178,7 +178,7 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // Without orders the sync_thread brings the rest to the disk, and ends.
+        // Without orders the thread brings the rest to the disk, and ends.
         self.orders = None;
         if let Some(sync_thread) = self.sync_thread.take() {
             let _ = sync_thread.join();
@@ -230,7 +230,7 @@ impl SyncThread {
     }
 }
 
-/// Writes all objects aside, and puts the file in object_key when it is whole.
+/// Writes all objects aside, and puts the file in place when it is whole.
 fn write_snapshot(directory: &Path, generation: u64, snapshot: &Snapshot) -> io::Result<u64> {
     let mut size = HEADER_SIZE as u64;
     replace(&snapshot_path(directory, generation), |file| {
