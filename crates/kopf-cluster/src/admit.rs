@@ -35,6 +35,15 @@ pub enum Part {
     Status,
 }
 
+/// On whose behalf an object is written.
+#[derive(Clone, Copy)]
+pub struct WriteOrigin<'a> {
+    /// Who owns the written fields; None if the bookkeeping of fields was done before.
+    pub writer: Option<&'a Writer>,
+    /// The webhooks to ask; None for writes of the server itself.
+    pub admission: Option<&'a Admission<'a>>,
+}
+
 /// Makes a new object out of what was sent, as far as the webhooks agree. The attempt counts the
 /// names that were tried for it.
 pub fn new_object(
@@ -42,10 +51,10 @@ pub fn new_object(
     resource: &ResourceType,
     namespace: Option<&str>,
     value: Value,
-    writer: Option<&Writer>,
-    admission: Option<&Admission<'_>>,
+    origin: WriteOrigin<'_>,
     attempt: usize,
 ) -> Result<Value, StatusError> {
+    let WriteOrigin { writer, admission } = origin;
     let author = admission.map(Admission::user);
     let dry_run = admission.is_some_and(Admission::is_dry_run);
     let Some(admission) = admission.filter(|admission| admission.is_needed()) else {
@@ -151,9 +160,9 @@ pub fn new_state(
     part: Part,
     old: &Value,
     mut value: Value,
-    writer: Option<&Writer>,
-    admission: Option<&Admission<'_>>,
+    origin: WriteOrigin<'_>,
 ) -> Result<Value, StatusError> {
+    let WriteOrigin { writer, admission } = origin;
     let Some(admission) = admission.filter(|admission| admission.is_needed()) else {
         return checked_state(state, resource, part, old, value, writer);
     };

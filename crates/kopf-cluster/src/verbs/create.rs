@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::written::Written;
-use crate::admit;
 use crate::admit::ownership::Writer;
+use crate::admit::{self, WriteOrigin};
 use crate::builtin::{convert, namespaces};
 use crate::catalog::ResourceType;
 use crate::publish::render::{Renderer, put_type};
@@ -19,7 +19,7 @@ use crate::store::{ObjectKey, StoreError, Write};
 use crate::webhooks::Admission;
 
 /// How often another generated name is tried if the first one is taken.
-const NAME_TRIES: usize = 8;
+const NAME_ATTEMPTS: usize = 8;
 
 pub fn create(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
     let representation = request.representation()?;
@@ -40,8 +40,10 @@ pub fn create(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
         route.namespace.as_deref(),
         value,
         options.dry_run,
-        Some(&Writer::of(request, &options, None)),
-        Some(&Admission::of(state, &webhooks, request, route, options.dry_run)),
+        WriteOrigin {
+            writer: Some(&Writer::of(request, &options, None)),
+            admission: Some(&Admission::of(state, &webhooks, request, route, options.dry_run)),
+        },
     )
     .map_err(|status_error| status_error.with_warnings(&warnings))?;
     let renderer = Renderer { resource, representation, now: state.now() };
@@ -58,7 +60,7 @@ pub fn create_object(
     writer: Option<&Writer>,
 ) -> Result<Value, StatusError> {
     put_type(&mut value, resource);
-    let created = create_admitted(state, resource, namespace, value, dry_run, writer, None)?;
+    let created = create_admitted(state, resource, namespace, value, dry_run, WriteOrigin { writer, admission: None })?;
     Ok(created.into_value(resource))
 }
 
@@ -69,8 +71,7 @@ pub fn create_admitted(
     namespace: Option<&str>,
     value: Value,
     dry_run: bool,
-    writer: Option<&Writer>,
-    admission: Option<&Admission<'_>>,
+    origin: WriteOrigin<'_>,
 ) -> Result<Written, StatusError> {
     let sent_namespace = value["metadata"]["namespace"].as_str().unwrap_or_default();
     if namespace.is_some_and(|namespace| !sent_namespace.is_empty() && sent_namespace != namespace) {
@@ -82,15 +83,16 @@ pub fn create_admitted(
     if let Some(namespace) = namespace {
         namespaces::check_open(state, resource, namespace, &sent_name)?;
     }
-    let mut tries = 0;
+    let admission = origin.admission;
+    let mut attempts = 0;
     let mut value = Some(value);
     loop {
-        tries += 1;
-        // Only for generated names there is another try.
+        attempts += 1;
+        // Only for generated names there is another attempt.
         let sent = if sent_name.is_empty() { value.clone() } else { value.take() }.unwrap_or_default();
-        let make = || admit::new_object(state, resource, namespace, sent, writer, admission, tries);
+        let make = || admit::new_object(state, resource, namespace, sent, origin, attempts);
         let mut object = match admission.filter(|_| resource.conversion().is_some()) {
-            Some(admission) => admission.once(&format!("made/{tries}"), make)?,
+            Some(admission) => admission.once(&format!("made/{attempts}"), make)?,
             None => make()?,
         };
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -102,7 +104,7 @@ pub fn create_admitted(
             };
         }
         let converted =
-            admission.map(|admission| admission.stored_form(&format!("made/{tries}"), &object)).transpose()?;
+            admission.map(|admission| admission.stored_form(&format!("made/{attempts}"), &object)).transpose()?;
         let shown = converted.flatten().map(|(stored, shown)| {
             object = stored;
             shown
@@ -114,7 +116,7 @@ pub fn create_admitted(
                 state.after_write().created(state, resource, &event.object);
                 return Ok(Written::new(&event.object, shown));
             }
-            Err(StoreError::Exists) if sent_name.is_empty() && tries < NAME_TRIES => {}
+            Err(StoreError::Exists) if sent_name.is_empty() && attempts < NAME_ATTEMPTS => {}
             Err(StoreError::Exists) => {
                 let deleting = state.get(resource, &object_key).is_some_and(|known| known.deleting);
                 return Err(StatusError::already_exists(resource, &name, deleting));

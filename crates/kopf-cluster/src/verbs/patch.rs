@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::create::create_admitted;
 use super::update::write_admitted;
 use crate::admit::ownership::{Writer, apply_configuration};
-use crate::admit::{self, Part};
+use crate::admit::{self, Part, WriteOrigin};
 use crate::catalog::ResourceType;
 use crate::codec::{from_unstructured, json, struct_types, yaml};
 use crate::go::text::type_name;
@@ -66,7 +66,7 @@ pub fn patch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Resu
             let problem = format!("strict decoding error: {}", warnings.join(", "));
             return Err(StatusError::invalid_patch(patch.shown(&patched), &problem));
         }
-        admit::new_state(state, resource, part, old, patched, Some(&writer), admission)
+        admit::new_state(state, resource, part, old, patched, WriteOrigin { writer: Some(&writer), admission })
     })?;
     let renderer = Renderer { resource, representation, now: state.now() };
     Ok(written.answer(200, &renderer, warnings))
@@ -108,12 +108,19 @@ fn apply(
     if part == Part::Main && state.get(resource, &object_key).is_none() {
         let applied = apply_configuration(state, resource, writer, None, &configuration, options.force)?;
         let namespace = route.namespace.as_deref();
-        let created = create_admitted(state, resource, namespace, applied, options.dry_run, None, admission)?;
+        let created = create_admitted(
+            state,
+            resource,
+            namespace,
+            applied,
+            options.dry_run,
+            WriteOrigin { writer: None, admission },
+        )?;
         return Ok(created.answer(201, &renderer, warnings));
     }
     let written = write_admitted(state, resource, &object_key, options.dry_run, admission, |old| {
         let applied = apply_configuration(state, resource, writer, Some(old), &configuration, options.force)?;
-        admit::new_state(state, resource, part, old, applied, None, admission)
+        admit::new_state(state, resource, part, old, applied, WriteOrigin { writer: None, admission })
     })?;
     Ok(written.answer(200, &renderer, warnings))
 }

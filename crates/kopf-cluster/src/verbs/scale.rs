@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::patch::Patch;
 use super::update::write_admitted;
 use crate::admit::ownership::{Writer, apply_configuration};
-use crate::admit::{self, Part};
+use crate::admit::{self, Part, WriteOrigin};
 use crate::catalog::{ResourceType, Verb};
 use crate::codec::{from_unstructured, struct_types, yaml};
 use crate::go::FieldError;
@@ -64,12 +64,19 @@ pub fn scale(state: &Arc<State>, request: &Request, route: &ObjectRoute, verb: V
                 put(&mut configuration, &spec_path(resource), json!(replicas));
                 let mut next = apply_configuration(state, resource, writer, Some(old), &configuration, options.force)?;
                 forget_time_of_scale(&mut next);
-                admit::new_state(state, resource, Part::Main, old, next, None, None)
+                admit::new_state(state, resource, Part::Main, old, next, WriteOrigin { writer: None, admission: None })
             }
             None => {
                 let mut next = old.clone();
                 put(&mut next, &spec_path(resource), json!(replicas));
-                let mut next = admit::new_state(state, resource, Part::Main, old, next, writer.as_ref(), None)?;
+                let mut next = admit::new_state(
+                    state,
+                    resource,
+                    Part::Main,
+                    old,
+                    next,
+                    WriteOrigin { writer: writer.as_ref(), admission: None },
+                )?;
                 forget_time_of_scale(&mut next);
                 Ok(next)
             }

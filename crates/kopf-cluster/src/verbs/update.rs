@@ -8,7 +8,7 @@ use super::create::create_admitted;
 use super::delete::{Removal, remove_if_released};
 use super::written::Written;
 use crate::admit::ownership::Writer;
-use crate::admit::{self, Part};
+use crate::admit::{self, Part, WriteOrigin};
 use crate::builtin::{convert, strategy};
 use crate::catalog::ResourceType;
 use crate::go::FieldError;
@@ -43,11 +43,25 @@ pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
             metadata.shift_remove("resourceVersion");
         }
         let namespace = route.namespace.as_deref();
-        let created = create_admitted(state, resource, namespace, value, options.dry_run, Some(&writer), admission)?;
+        let created = create_admitted(
+            state,
+            resource,
+            namespace,
+            value,
+            options.dry_run,
+            WriteOrigin { writer: Some(&writer), admission },
+        )?;
         return Ok(created.answer(201, &renderer, warnings));
     }
     let written = write_admitted(state, resource, &object_key, options.dry_run, admission, |old| {
-        let next = admit::new_state(state, resource, part, old, value.clone(), Some(&writer), admission)?;
+        let next = admit::new_state(
+            state,
+            resource,
+            part,
+            old,
+            value.clone(),
+            WriteOrigin { writer: Some(&writer), admission },
+        )?;
         require_version(resource, name, &value)?;
         Ok(next)
     })

@@ -12,7 +12,7 @@ use super::plan::{
     STATEFUL_SETS,
 };
 use crate::admit::ownership::Writer;
-use crate::admit::{self, Part};
+use crate::admit::{self, Part, WriteOrigin};
 use crate::catalog::ResourceType;
 use crate::request::status::StatusError;
 use crate::state::State;
@@ -111,7 +111,14 @@ pub fn execute(state: &Arc<State>, action: Action) -> Result<Option<Value>, Stat
 fn write(state: &Arc<State>, api: Api, part: Part, object: &Value, writer: &Writer) -> Result<(), StatusError> {
     let resource = resource(state, api)?;
     write_if_unchanged(state, &resource, &object_key(object), false, |old| {
-        admit::new_state(state, &resource, part, old, object.clone(), Some(writer), None)
+        admit::new_state(
+            state,
+            &resource,
+            part,
+            old,
+            object.clone(),
+            WriteOrigin { writer: Some(writer), admission: None },
+        )
     })?;
     Ok(())
 }
