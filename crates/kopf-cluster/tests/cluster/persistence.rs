@@ -39,7 +39,7 @@ impl Directory {
         Probe::of(Cluster::open(self.options()).unwrap())
     }
 
-    fn status_error(&self) -> OpenError {
+    fn open_error(&self) -> OpenError {
         Cluster::open(self.options()).unwrap_err()
     }
 
@@ -152,9 +152,9 @@ async fn snapshots_keep_the_files_small() {
 async fn one_process_at_a_time() {
     let directory = Directory::new();
     let probe = directory.open();
-    let status_error = directory.status_error().to_string();
-    assert!(status_error.contains("is in use by another process"), "{status_error}");
-    assert!(status_error.contains(&std::process::id().to_string()), "{status_error}");
+    let open_error = directory.open_error().to_string();
+    assert!(open_error.contains("is in use by another process"), "{open_error}");
+    assert!(open_error.contains(&std::process::id().to_string()), "{open_error}");
     drop(probe);
     directory.open();
 }
@@ -200,7 +200,7 @@ async fn a_cut_record_is_dropped_and_damage_is_told() {
     let mut damaged = whole.clone();
     damaged[whole.len() / 2] ^= 4;
     fs::write(&log, &damaged).unwrap();
-    match directory.status_error() {
+    match directory.open_error() {
         OpenError::Unreadable { path, source } => {
             assert_eq!(path, log);
             assert!(source.to_string().contains("damaged at byte"), "{source}");
@@ -211,7 +211,7 @@ async fn a_cut_record_is_dropped_and_damage_is_told() {
     let mut other_format = whole.clone();
     other_format[8] = 2;
     fs::write(&log, &other_format).unwrap();
-    assert!(directory.status_error().to_string().contains("it has the format 2"), "{}", directory.status_error());
+    assert!(directory.open_error().to_string().contains("it has the format 2"), "{}", directory.open_error());
     fs::write(&log, &whole).unwrap();
     directory.open().get(&format!("{MAPS}/c")).await;
 }
@@ -227,16 +227,16 @@ async fn a_missing_file_is_noticed() {
     let snapshot = directory.file("snapshot-");
     let content = fs::read(&snapshot).unwrap();
     fs::remove_file(&snapshot).unwrap();
-    assert!(matches!(directory.status_error(), OpenError::Missing { .. }), "{}", directory.status_error());
+    assert!(matches!(directory.open_error(), OpenError::Missing { .. }), "{}", directory.open_error());
     fs::write(&snapshot, &content[..content.len() - 1]).unwrap();
     assert!(
-        directory.status_error().to_string().contains("the end of the snapshot is missing"),
+        directory.open_error().to_string().contains("the end of the snapshot is missing"),
         "{}",
-        directory.status_error()
+        directory.open_error()
     );
     fs::write(&snapshot, &content).unwrap();
     fs::rename(directory.file("log-"), directory.0.join("elsewhere")).unwrap();
-    assert!(matches!(directory.status_error(), OpenError::Missing { .. }), "{}", directory.status_error());
+    assert!(matches!(directory.open_error(), OpenError::Missing { .. }), "{}", directory.open_error());
 }
 
 /// Deletes an object, leaves only the first record of that in the log, and opens the cluster again:
