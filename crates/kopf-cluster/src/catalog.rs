@@ -1,7 +1,7 @@
-//! Which resources the API serves: the built-in ones as captured, and those of the CRDs.
+//! The catalog: which resources the API serves, built-in and custom ones.
 //!
-//! A catalog is a snapshot: `catalog/custom.rs` puts a new one in place whenever a CRD changes, requests
-//! work with the one they have begun with. Routes, discovery and every verb look resources up here.
+//! A catalog is a snapshot. `state.rs` replaces it whenever a CRD changes; a request works with the one it
+//! started with. Routes, discovery and every verb look up resources here.
 
 mod verb;
 mod custom;
@@ -39,38 +39,38 @@ pub struct ResourceType {
     pub categories: Vec<String>,
     pub verbs: Vec<Verb>,
     pub subresources: Vec<Subresource>,
-    /// Under which name its objects are stored; shared by all versions of the resource.
+    /// The storage name of its objects; shared by all versions of the resource.
     pub storage: Arc<str>,
     pub origin: Origin,
     /// `apps/v1`
     api_version: String,
     /// `deployments.apps`
     qualified: String,
-    /// Compiled when the first object is written; None for kinds without one.
+    /// Compiled on the first write; None for kinds without a schema.
     schema: OnceLock<Option<Schema>>,
-    /// Found when the first object is written; None for custom resources.
+    /// Looked up on the first write; None for custom resources.
     definition: OnceLock<Option<Definition>>,
-    /// Found when the first object is written; None for custom resources.
+    /// Looked up on the first write; None for custom resources.
     structure: OnceLock<Option<Structure>>,
 }
 
-/// What the OpenAPI document says about a built-in kind.
+/// The OpenAPI definition of a built-in kind.
 #[derive(Debug)]
 pub struct Definition {
-    /// The document that it is in.
+    /// The document that contains it.
     document: Arc<Value>,
     pub name: String,
-    /// Looked for when the first object is written.
+    /// Computed on the first write.
     has_quantities: OnceLock<bool>,
 }
 
 impl Definition {
-    /// All definitions of its document, by their names.
+    /// All definitions of the document, by name.
     pub fn all(&self) -> Option<&Map<String, Value>> {
         self.document["components"]["schemas"].as_object()
     }
 
-    /// Whether there are quantities in such objects.
+    /// Whether objects of the kind contain quantities.
     pub fn has_quantities(&self) -> bool {
         *self.has_quantities.get_or_init(|| self.all().is_some_and(|known| mentions_quantities(known, &self.name)))
     }
@@ -79,17 +79,17 @@ impl Definition {
 /// Where a resource comes from.
 #[derive(Debug)]
 pub enum Origin {
-    /// It is a part of Kubernetes.
+    /// Kubernetes itself.
     BuiltIn,
-    /// It is defined by a CRD.
+    /// A CRD.
     Custom(Arc<CustomVersion>),
 }
 
-/// A part of an object with verbs of its own.
+/// A subresource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subresource {
     pub name: String,
-    /// The kind of what is sent and received; may be another one than that of the object.
+    /// The kind of its objects; it may differ from the kind of the resource.
     pub group: String,
     pub version: String,
     pub kind: String,
@@ -116,7 +116,7 @@ impl ResourceType {
         qualified(&self.kind, self.internal_group())
     }
 
-    /// The group of the kind in which a real server works with its objects.
+    /// The group of the internal kind that a real server works with.
     pub fn internal_group(&self) -> &str {
         if self.is("events.k8s.io", "events") { "" } else { &self.group }
     }
@@ -126,12 +126,12 @@ impl ResourceType {
         &self.api_version
     }
 
-    /// Whether it is this resource of this group, in any version.
+    /// Whether this is the given resource, in any version.
     pub fn is(&self, group: &str, plural: &str) -> bool {
         self.group == group && self.plural == plural
     }
 
-    /// The definition of the CRD, if it comes from one.
+    /// The definition in the CRD, for custom resources.
     pub fn custom(&self) -> Option<&CustomVersion> {
         match &self.origin {
             Origin::BuiltIn => None,
@@ -139,12 +139,12 @@ impl ResourceType {
         }
     }
 
-    /// The webhook that converts its objects between versions, if there is one.
+    /// The webhook that converts objects between versions, if any.
     pub fn conversion(&self) -> Option<&ConversionWebhook> {
         self.custom()?.conversion.as_ref()
     }
 
-    /// Whether objects of the resource are answers, not things to store.
+    /// Whether created objects are answered, but not stored.
     pub fn is_review(&self) -> bool {
         matches!(self.group.as_str(), "authorization.k8s.io" | "authentication.k8s.io")
             || self.is("", "componentstatuses")
@@ -163,7 +163,7 @@ impl ResourceType {
         self.verbs.contains(&verb)
     }
 
-    /// Its definition in the OpenAPI document, if it is built in.
+    /// The OpenAPI definition, for built-in kinds.
     pub fn definition(&self) -> Option<&Definition> {
         self.definition
             .get_or_init(|| {
@@ -175,7 +175,7 @@ impl ResourceType {
             .as_ref()
     }
 
-    /// The form in which a real server writes its objects, if it is built in.
+    /// The Go struct that a real server decodes objects into, for built-in kinds.
     pub fn structure(&self) -> Option<Structure> {
         *self.structure.get_or_init(|| match self.origin {
             Origin::BuiltIn => structure::of_kind(&self.api_version, &self.kind),
@@ -183,7 +183,7 @@ impl ResourceType {
         })
     }
 
-    /// What its objects look like, if it is known.
+    /// The schema of its objects, if any.
     pub fn schema(&self) -> Option<&Schema> {
         self.schema
             .get_or_init(|| match &self.origin {
@@ -205,7 +205,7 @@ impl Catalog {
         &CAPTURED
     }
 
-    /// The same catalog with other custom resources.
+    /// The built-in catalog plus custom resources.
     pub fn with_custom(custom: impl IntoIterator<Item = ResourceType>) -> Self {
         let mut catalog = Self::built_in();
         for resource in custom {
@@ -227,7 +227,7 @@ impl Catalog {
         self.types.get(plural)?.iter().find(|known| known.group == group && known.version == version)
     }
 
-    /// The same resource in its other versions, the best one first.
+    /// The same resource in its other versions, the preferred one first.
     pub fn other_versions(&self, resource: &ResourceType) -> Vec<Arc<ResourceType>> {
         let is_other = |other: &&Arc<ResourceType>| {
             other.storage == resource.storage && (&other.group, &other.version) != (&resource.group, &resource.version)
@@ -237,7 +237,7 @@ impl Catalog {
         others
     }
 
-    /// All resources of a version of a group, in the order of their names.
+    /// All resources of an API version, ordered by name.
     pub fn in_version(&self, group: &str, version: &str) -> Vec<&Arc<ResourceType>> {
         let mut found: Vec<_> =
             self.all().filter(|resource| resource.group == group && resource.version == version).collect();
@@ -261,7 +261,7 @@ impl Catalog {
         &self.custom_groups
     }
 
-    /// Whether a built-in version of a group has such a kind, be it of objects, lists or options.
+    /// Whether a built-in API version has such a kind, including lists and options.
     pub fn is_registered(api_version: &str, kind: &str) -> bool {
         const EVERYWHERE: [&str; 8] = [
             "CreateOptions",
@@ -286,7 +286,7 @@ impl Catalog {
         self.all().any(|known| known.group == group)
     }
 
-    /// One resource for each place of storage, in its best version.
+    /// One resource per storage name, in its preferred version.
     pub fn by_storage(&self) -> BTreeMap<&str, &Arc<ResourceType>> {
         let mut all: Vec<_> = self.all().collect();
         // The core group comes last, so that it wins over other views of the same objects.
@@ -295,7 +295,7 @@ impl Catalog {
     }
 }
 
-/// What a CRD or the capture says about a resource.
+/// What a CRD or the captured discovery says about a resource.
 pub struct ResourceFacts {
     pub group: String,
     pub version: String,
@@ -313,7 +313,7 @@ pub struct ResourceFacts {
 
 impl From<ResourceFacts> for ResourceType {
     fn from(facts: ResourceFacts) -> Self {
-        // Both APIs of events show the same objects.
+        // Both APIs of events serve the same objects.
         let storage_group = if facts.group == "events.k8s.io" { "" } else { facts.group.as_str() };
         Self {
             storage: qualified(&facts.plural, storage_group).into(),
@@ -349,7 +349,7 @@ fn qualified(name: &str, group: &str) -> String {
     }
 }
 
-/// The order of versions: stable ones first, then betas and alphas, the newest first;
+/// The priority of versions: stable before beta before alpha, newer before older;
 /// all other names come last.
 pub fn version_priority(version: &str) -> (u8, u64, u64) {
     let parse = || {
@@ -366,8 +366,8 @@ pub fn version_priority(version: &str) -> (u8, u64, u64) {
     parse().unwrap_or((0, 0, 0))
 }
 
-/// The part of the captured discovery that tells the resources. Nothing else of it is kept, since every
-/// process that has a cluster reads it.
+/// The part of the captured discovery that describes the resources. Nothing else of it is decoded, since every
+/// process with a cluster does this.
 #[derive(Default, Deserialize)]
 struct Captured<'a> {
     /// By group and version.
@@ -384,10 +384,10 @@ struct CapturedVersion<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct CapturedResource<'a> {
-    /// With a slash, it is a part of another one.
+    /// A name with a slash is a subresource.
     name: &'a str,
     kind: &'a str,
-    /// Of the kind of a part, if they are not those of the resource.
+    /// The group and version of a subresource's kind, if they differ from the resource's.
     group: Option<&'a str>,
     version: Option<&'a str>,
     #[serde(default)]
@@ -439,7 +439,7 @@ fn read_captured() -> HashMap<String, Vec<Arc<ResourceType>>> {
     types
 }
 
-/// The definitions of the OpenAPI document of a version of a group, without descriptions.
+/// The OpenAPI definitions of an API version, without descriptions.
 pub fn definitions(group: &str, version: &str) -> Option<Arc<Value>> {
     match group {
         "" => capture::value(&format!("schemas/api/{version}")),
@@ -454,7 +454,7 @@ fn built_in_schema(group: &str, version: &str, kind: &str) -> Option<Schema> {
     Schema::of_definition(name, definitions).ok()
 }
 
-/// Whether there is any quantity in a definition or in those that it refers to.
+/// Whether a definition contains quantities, directly or through references.
 fn mentions_quantities(known: &Map<String, Value>, name: &str) -> bool {
     let mut seen = vec![name];
     let mut position = 0;

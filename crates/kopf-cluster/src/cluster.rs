@@ -1,4 +1,4 @@
-//! The cluster: what programs make, serve, disturb and close.
+//! The cluster: what programs create, serve, disturb and close.
 
 mod local;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -25,14 +25,14 @@ pub use local::{Applied, LocalResponse, ManifestError, ServedResource};
 #[derive(Clone, Debug)]
 pub struct Cluster {
     state: Arc<State>,
-    /// Made at the start, since objects in the cluster show the authority; used when served.
+    /// Generated at the start, because objects in the cluster contain the CA certificate.
     certificates: Arc<Result<Certificates, Arc<rcgen::Error>>>,
-    /// What clients know it by, if it is kept in a data directory.
+    /// The token, the certificates and the port, if the cluster has a data directory.
     identity: Option<Arc<Identity>>,
 }
 
 impl Cluster {
-    /// A new cluster in memory with what every cluster has: the initial namespaces. To keep it, see [`Cluster::open`].
+    /// A new cluster in memory, with the initial namespaces. For a persistent one, see [`Cluster::open`].
     pub fn new(mut options: Options) -> Self {
         warm_up();
         options.token.get_or_insert_with(new_token);
@@ -47,10 +47,10 @@ impl Cluster {
         Self { state, certificates: Arc::new(certificates), identity: None }
     }
 
-    /// The cluster of a data directory as it was, or a new one; in memory if no directory is given.
+    /// Opens the cluster of a data directory, or creates it there; in memory if the options name no directory.
     ///
-    /// Whatever was accepted is there again, however the process before has ended. The token and
-    /// the certificates are the same, and so is the port if it is free: kubeconfigs stay good.
+    /// Every accepted write is there again, however the previous process ended. The token, the certificates
+    /// and, if it is free, the port are the same: kubeconfigs stay valid.
     pub fn open(mut options: Options) -> Result<Self, OpenError> {
         let Some(directory) = options.data_dir.clone() else { return Ok(Self::new(options)) };
         warm_up();
@@ -67,15 +67,15 @@ impl Cluster {
         Ok(Self { state, certificates: Arc::new(Ok(certificates)), identity: Some(Arc::new(identity)) })
     }
 
-    /// Ends the use of the data directory, so that it can be opened again, even if requests are still
-    /// running: nothing can be changed in this cluster any more. A cluster in memory is not affected.
+    /// Releases the data directory, so that another cluster can open it. Requests may still be running, but
+    /// no longer change anything. This does not affect a cluster in memory.
     ///
-    /// It is not needed at the end of a process.
+    /// It is not necessary at the end of a process.
     pub fn close(&self) {
         self.state.close();
     }
 
-    /// The API as a tower service, for clients in the same process. No token is needed.
+    /// The API as a tower service, for clients in the same process. It requires no token.
     pub fn service(&self) -> ClusterService {
         ClusterService::new(Arc::clone(&self.state), Access::Trusted)
     }
@@ -101,38 +101,38 @@ impl Cluster {
         Ok(server)
     }
 
-    /// Moves the time of the cluster on; what is due by then happens now.
+    /// Advances the clock of the cluster; everything due by then happens now.
     pub fn advance(&self, by: Duration) {
         self.state.clock().advance(by);
     }
 
-    /// What goes wrong on demand: delays, errors, broken connections and watches.
+    /// The injected faults: delays, errors, broken connections and watches.
     pub fn faults(&self) -> Faults {
         Faults::new(Arc::clone(&self.state.faults))
     }
 
-    /// How many requests there were of each sort, since the start or the last reset.
+    /// The request counts since the start or the last reset.
     pub fn requests(&self) -> Vec<RequestCount> {
         self.state.counts.list()
     }
 
-    /// Counts requests anew.
+    /// Resets the request counts.
     pub fn reset_requests(&self) {
         self.state.counts.reset();
     }
 
-    /// Forgets the history, as a compaction of a real store does: older versions get 410.
+    /// Drops the history, as the compaction of etcd does: older versions get 410.
     pub fn compact(&self) {
         self.state.store().compact();
     }
 }
 
-/// Reads what every cluster needs of the captured documents, by two threads, once for the process.
+/// Decodes the captured documents that every cluster needs, in two threads, once per process.
 fn warm_up() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         std::thread::scope(|scope| {
-            // Without another thread, it is read when it is needed.
+            // If the thread cannot start, the document is decoded on first use.
             let _ = std::thread::Builder::new().spawn_scoped(scope, || catalog::definitions("", "v1"));
             Catalog::built_in();
             structure::empty("v1", "Namespace");

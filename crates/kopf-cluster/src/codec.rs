@@ -1,4 +1,4 @@
-//! From bytes to objects and back: the formats that clients send and read.
+//! The formats that clients send and read: JSON, YAML and protobuf, and the type errors of built-in kinds.
 
 pub mod json;
 pub mod yaml;

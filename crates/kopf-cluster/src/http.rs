@@ -1,4 +1,4 @@
-//! The cluster on the wire: the listener, the service from requests to answers, and the controls of tests.
+//! HTTP: the listener, the service from requests to responses, and the controls for tests.
 
 mod server;
 mod service;

@@ -1,7 +1,6 @@
-//! A request and its answer, as the verbs see them: without the transport.
+//! A request and its response, as the verbs see them: without the transport.
 //!
-//! `http/service.rs` makes a [`Request`] out of what comes over the wire or from a client in the same
-//! process, and sends the [`Answer`] back.
+//! `http/service.rs` builds a [`Request`] from HTTP and sends the [`Response`] back.
 
 pub mod routes;
 mod verb;
@@ -27,7 +26,7 @@ use status::StatusError;
 pub use replay::{Answered, Call, Replay};
 pub use verb::verb_of;
 
-/// Who asks.
+/// The user who sends a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     pub name: String,
@@ -47,24 +46,24 @@ pub struct Request {
     pub replay: Arc<Replay>,
 }
 
-/// What is sent back.
+/// The response to a request.
 pub struct Response {
     pub code: u16,
-    /// Empty for answers without a body.
+    /// Empty for responses without a body.
     pub content_type: String,
-    /// Headers of a few answers; they replace those that all answers have.
+    /// Extra headers; they replace the headers that all responses have.
     pub headers: Vec<(header::HeaderName, &'static str)>,
-    /// What the client should know, though it got what it wanted.
+    /// Warnings for the client about a successful request.
     pub warnings: Vec<String>,
     pub body: ResponseBody,
 }
 
-/// The connection breaks off here, since a fault says so.
+/// An injected fault broke the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the connection was broken off by a fault on demand")]
 pub struct Interrupted;
 
-/// The body of an answer.
+/// The body of a response.
 pub enum ResponseBody {
     Whole(Bytes),
     /// The lines of a watch.
@@ -80,7 +79,7 @@ impl Request {
         self.header(header::ACCEPT)
     }
 
-    /// The media type of the body, without parameters; JSON if nothing is said.
+    /// The media type of the body, without parameters; JSON by default.
     pub fn media_type(&self) -> &str {
         match self.header(header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim() {
             "" => "application/json",
@@ -92,7 +91,7 @@ impl Request {
         Representation::negotiate(self.accept(), &self.query)
     }
 
-    /// Where the client has found the cluster.
+    /// The host that the client connected to.
     pub fn host(&self) -> &str {
         self.header(header::HOST)
     }
@@ -131,7 +130,7 @@ impl Response {
         self
     }
 
-    /// The same in YAML; streams and other texts stay as they are.
+    /// The same response in YAML; streams and other content types stay unchanged.
     pub fn into_yaml(mut self) -> Self {
         let ResponseBody::Whole(bytes) = &self.body else { return self };
         let value = serde_json::from_slice::<Value>(bytes).ok().filter(|_| self.content_type == "application/json");
@@ -142,7 +141,7 @@ impl Response {
         self
     }
 
-    /// An answer of nothing but its code.
+    /// A response with a status code and nothing else.
     pub fn empty(code: u16) -> Self {
         Self::bytes(code, Bytes::new()).with_type("")
     }

@@ -1,7 +1,7 @@
-//! What a cluster is, shared by all its requests: the store, the catalog, the clock.
+//! The state of a cluster, shared by all requests: the store, the catalog, the clock.
 //!
-//! Locks are held for single reads and writes only, never over a decision or an await; who
-//! decides on an object writes it with the version it has seen, and tries again if it lost a race.
+//! Locks are held for single reads and writes, never during a decision or an await. A verb writes an object
+//! with the version that it has read, and retries if it lost a race.
 
 mod service_allocations;
 
@@ -20,14 +20,14 @@ use crate::testing::{Counts, FaultRegistry};
 
 pub use service_allocations::ServiceAllocations;
 
-/// Under which name CRDs are stored.
+/// The storage name of CRDs.
 const CRDS_STORAGE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// The heart of a cluster.
+/// The shared state of a cluster.
 #[derive(Debug)]
 pub struct State {
     store: Mutex<Store>,
-    /// Where changes are written before they are made. Locked after the store.
+    /// Where writes are persisted before they are committed. Locked after the store.
     persistence: Mutex<Persistence>,
     /// The current resources; replaced as a whole when a CRD changes.
     catalog: RwLock<Arc<Catalog>>,
@@ -35,23 +35,23 @@ pub struct State {
     webhooks: RwLock<Arc<Webhooks>>,
     clock: Clock,
     randomness: Mutex<Randomness>,
-    /// What goes wrong on demand.
+    /// The injected faults.
     pub faults: Arc<FaultRegistry>,
-    /// What was asked for.
+    /// The request counts.
     pub counts: Counts,
     /// The addresses and ports of services.
     pub service_allocations: ServiceAllocations,
     pub options: Options,
-    /// Whether somebody acts on the changes of workloads.
+    /// Whether the driver of the workload controllers runs.
     pub workloads_run: AtomicBool,
-    /// The certificate of the authority, as it is shown to pods.
+    /// The CA certificate, as pods see it.
     pub certificate_authority: String,
-    /// What happens after a write.
+    /// The controllers to call after a write.
     after_write: &'static dyn AfterWrite,
 }
 
-/// What the controllers of a real cluster do after a write, some milliseconds later; here it happens before the
-/// request is answered. The verbs call it, and it calls the verbs in turn.
+/// What the controllers of a real cluster do milliseconds after a write; here it happens before the response.
+/// The verbs call it, and it calls the verbs in turn.
 pub trait AfterWrite: std::fmt::Debug + Sync {
     /// An object was created.
     fn created(&self, state: &Arc<State>, resource: &Arc<ResourceType>, stored: &Stored);
@@ -63,19 +63,19 @@ pub trait AfterWrite: std::fmt::Debug + Sync {
     fn removed(&self, state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value);
 }
 
-/// Whether a cluster is kept over restarts.
+/// Whether a cluster survives restarts.
 #[derive(Debug)]
 enum Persistence {
-    /// It is only in memory.
+    /// It exists in memory only.
     InMemory,
-    /// It is kept in a data directory.
+    /// It writes to a data directory.
     Directory(Box<Journal>),
-    /// It was kept, and is closed: nothing can be changed any more.
+    /// It released its data directory, and rejects writes.
     Closed,
 }
 
 impl State {
-    /// A state that goes on with what was kept, and keeps what changes.
+    /// A state over a store, which may be new or recovered.
     pub fn new(
         options: Options,
         certificate_authority: String,
@@ -83,7 +83,7 @@ impl State {
         journal: Option<Journal>,
         after_write: &'static dyn AfterWrite,
     ) -> Self {
-        // What was made before must not be made again with the same seed: uids are unique.
+        // Uids are unique: a restarted cluster must not repeat the sequence of its seed.
         let seed = options.seed.map(|seed| seed.wrapping_add(store.version() - 1));
         let crds = all(&store, CRDS_STORAGE);
         let webhooks = webhooks(&store);
@@ -106,7 +106,7 @@ impl State {
         }
     }
 
-    /// Brings everything to the disk, and lets others use the data directory.
+    /// Flushes everything to disk, and releases the data directory.
     pub fn close(&self) {
         let mut persistence = self.persistence.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*persistence, Persistence::Directory(_)) {
@@ -116,7 +116,7 @@ impl State {
 
     /// The store, for one read or one write.
     pub fn store(&self) -> MutexGuard<'_, Store> {
-        // A panic in a handler leaves the store whole: every change is one call.
+        // A panic in a verb leaves the store consistent: every change is one call.
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -148,14 +148,14 @@ impl State {
         self.store().get(&resource.storage, object_key)
     }
 
-    /// A resource that is always there.
+    /// A built-in resource.
     pub fn built_in(&self, group: &str, version: &str, plural: &str) -> Option<Arc<ResourceType>> {
         self.catalog().get(group, version, plural).cloned()
     }
 
-    /// Makes a change; what is derived from objects, such as the catalog, follows before anybody sees it.
+    /// Commits a write, and updates what is derived from objects, such as the catalog, before anybody sees it.
     pub fn apply(&self, resource: &ResourceType, write: Write) -> Result<Arc<Event>, StoreError> {
-        // The text is made before the lock is taken: others can write in the meantime.
+        // Serialize before taking the lock: others can write in the meantime.
         let write = write.drafted();
         let mut store = self.store();
         let event = store.prepare(&resource.storage, write)?;

@@ -1,8 +1,8 @@
 //! The versioned store: every object, and the recent history of every resource.
 //!
-//! It is plain data without locks, clocks or I/O: `verbs/` decide what to write and hand in a
-//! [`Write`], the store gives it the next version and remembers the [`Event`]. Watches read the
-//! history by their position in it, so that a slow watch costs no memory: it only gets too old.
+//! Plain data without locks, clocks or I/O. The verbs decide what to write and pass a [`Write`]; the store
+//! assigns the next version and records the [`Event`]. Watches read the history by their position in it, so
+//! that a slow watch costs no memory: it only expires.
 
 mod object_key;
 mod stored;
@@ -19,19 +19,19 @@ use tokio::sync::watch;
 pub use object_key::ObjectKey;
 pub use stored::{Draft, Stored};
 
-/// A change to be made.
+/// A change to commit.
 #[derive(Debug)]
 pub enum Write<T = Value> {
     /// A new object.
     Create { object_key: ObjectKey, value: T },
-    /// A new state of an object that is expected to be at a version.
+    /// A new state of an object, which must be at the expected version.
     Update { object_key: ObjectKey, value: T, expected: u64 },
-    /// The end of an object, with its last state; expected to be at a version.
+    /// A deletion, with the last state; the object must be at the expected version.
     Delete { object_key: ObjectKey, value: T, expected: u64 },
 }
 
 impl Write {
-    /// The same change, written down as far as it can be before the store gives it a version.
+    /// The same change, serialized as far as possible before the store assigns a version.
     pub fn drafted(self) -> Write<Draft> {
         match self {
             Self::Create { object_key, value } => Write::Create { object_key, value: Draft::of(value) },
@@ -63,19 +63,19 @@ pub struct Event {
     pub previous: Option<Arc<Stored>>,
 }
 
-/// Why a change cannot be made, or a version cannot be shown.
+/// Why a change or a version is impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// There is an object of this name already.
+    /// An object with this key exists.
     #[error("the object exists already")]
     Exists,
-    /// There is no object of this name.
+    /// No object with this key exists.
     #[error("the object does not exist")]
     Missing,
     /// The object is at another version than expected.
     #[error("the object is at version {actual}, not {expected}")]
     Conflict { expected: u64, actual: u64 },
-    /// The change could not be written to the data directory, and so was not made.
+    /// The change could not be written to the data directory, and so was not committed.
     #[error("cannot write to the data directory: {0}")]
     Unwritten(String),
     /// The version is before the beginning of the history.
@@ -87,13 +87,13 @@ pub enum StoreError {
 #[derive(Debug)]
 pub struct Store {
     histories: HashMap<Arc<str>, ResourceHistory>,
-    /// Which objects name an owner, by its uid.
+    /// The dependents of each owner, by the uid of the owner.
     dependents: HashMap<Box<str>, BTreeSet<(Arc<str>, ObjectKey)>>,
     /// The version of the latest change of anything.
     version: u64,
-    /// How many events of each resource are remembered.
+    /// How many events per resource the history keeps.
     history_limit: usize,
-    /// Nothing before this version was ever remembered, of any resource; 0 for a new store.
+    /// The history of no resource reaches back to this version; 0 for a new store.
     beginning: u64,
 }
 
@@ -101,38 +101,38 @@ pub struct Store {
 #[derive(Debug)]
 pub struct Snapshot {
     pub version: u64,
-    /// With the resources that they belong to.
+    /// Each with the storage name of its resource.
     pub objects: Vec<(Arc<str>, Arc<Stored>)>,
 }
 
-/// All objects of one resource.
+/// The objects and the history of one resource.
 #[derive(Debug)]
 struct ResourceHistory {
     objects: BTreeMap<ObjectKey, Arc<Stored>>,
     history: VecDeque<Arc<Event>>,
-    /// States up to this version, exclusively, cannot be shown any more, nor watched from.
+    /// Versions below this one can no longer be listed or watched.
     compacted: u64,
-    /// The version of the last event that is not remembered any more; 0 if all are.
+    /// The version of the last dropped event; 0 if there is none.
     forgotten: u64,
-    /// Tells watches that there is something new. Its value is the latest version of the resource.
+    /// Wakes the watches. Its value is the latest version of the resource.
     latest: watch::Sender<u64>,
 }
 
 impl Store {
     pub fn new(history_limit: usize) -> Self {
-        // The real store starts at 1, too; 0 means "any version" in requests.
+        // etcd starts at 1, too; 0 means "any version" in requests.
         let history_limit = history_limit.max(1);
         Self { histories: HashMap::new(), dependents: HashMap::new(), version: 1, history_limit, beginning: 0 }
     }
 
-    /// A store that goes on from a version, with the objects of then. What was before cannot be watched.
+    /// A store with recovered objects at a version. Nothing before it can be watched.
     pub fn restore(
         history_limit: usize,
         version: u64,
         objects: HashMap<Arc<str>, BTreeMap<ObjectKey, (u64, Bytes)>>,
     ) -> Self {
         let mut store = Self { version, ..Self::new(history_limit) };
-        // A new store has nothing that could be too old.
+        // A new store has no expired versions.
         store.beginning = if version > 1 { version } else { 0 };
         for (resource, objects) in objects {
             for (object_key, (version, raw)) in objects {
@@ -147,7 +147,7 @@ impl Store {
         store
     }
 
-    /// All objects, as they are now.
+    /// A snapshot of all objects.
     pub fn snapshot(&self) -> Snapshot {
         let objects = self.histories.iter().flat_map(|(resource, resource_history)| {
             resource_history.objects.values().map(|object| (Arc::clone(resource), Arc::clone(object)))
@@ -160,7 +160,7 @@ impl Store {
         self.version
     }
 
-    /// Prepares a change: gives it the next version. Nothing is changed yet.
+    /// Assigns the next version to a change. Nothing is changed yet.
     pub fn prepare(&mut self, resource: &Arc<str>, write: Write<Draft>) -> Result<Event, StoreError> {
         let version = self.version + 1;
         let resource_history = self.resource_history(resource);
@@ -185,7 +185,7 @@ impl Store {
         })
     }
 
-    /// Makes a change that was just prepared, and remembers it.
+    /// Commits a prepared change, and records it in the history.
     pub fn commit(&mut self, resource: &Arc<str>, event: Event) -> Arc<Event> {
         let event = Arc::new(event);
         self.version = event.object.version;
@@ -204,7 +204,7 @@ impl Store {
         self.histories.get(resource)?.objects.get(object_key).cloned()
     }
 
-    /// The objects of a resource in the order of their places, from a place on.
+    /// The objects of a resource in the order of their keys, from a key on.
     pub fn list(&self, resource: &str, namespace: Option<&str>, after: Option<&ObjectKey>) -> Vec<Arc<Stored>> {
         let Some(resource_history) = self.histories.get(resource) else { return Vec::new() };
         let objects = resource_history.objects.range((start_of(namespace, after), Bound::Unbounded));
@@ -212,7 +212,7 @@ impl Store {
         objects.take_while(|(object_key, _)| inside(object_key)).map(|(_, object)| Arc::clone(object)).collect()
     }
 
-    /// The same as it was at an older version, by undoing what has happened since.
+    /// The same at an older version, by undoing the changes since.
     pub fn list_at(
         &self,
         resource: &str,
@@ -247,7 +247,7 @@ impl Store {
         Ok(objects)
     }
 
-    /// Whether a watch may start from a version.
+    /// Whether a watch may start at a version.
     pub fn check_version(&self, resource: &str, version: u64) -> Result<(), StoreError> {
         let oldest = self.histories.get(resource).map_or(self.beginning, |resource_history| resource_history.compacted);
         match version < oldest {
@@ -256,9 +256,9 @@ impl Store {
         }
     }
 
-    /// What has happened to a resource after a version, up to a number of events.
+    /// The events of a resource after a version, up to a limit.
     ///
-    /// A running watch that has seen everything is not disturbed by a compaction.
+    /// A compaction does not affect a running watch that is up to date.
     pub fn events_after(&self, resource: &str, version: u64, limit: usize) -> Result<Vec<Arc<Event>>, StoreError> {
         let Some(resource_history) = self.histories.get(resource) else { return Ok(Vec::new()) };
         if version < resource_history.forgotten {
@@ -268,7 +268,7 @@ impl Store {
         Ok(resource_history.history.range(start..).take(limit).cloned().collect())
     }
 
-    /// The objects that name an owner by its uid, with their resources.
+    /// The dependents of an owner, with their resources.
     pub fn dependents(&self, uid: &str) -> Vec<(Arc<str>, ObjectKey)> {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
@@ -290,12 +290,12 @@ impl Store {
         }
     }
 
-    /// Something to wait for until a resource changes.
+    /// A receiver that changes with every event of a resource.
     pub fn subscribe(&mut self, resource: &Arc<str>) -> watch::Receiver<u64> {
         self.resource_history(resource).latest.subscribe()
     }
 
-    /// Forgets the history of all resources up to now, as the compaction of a real store does.
+    /// Drops the history of all resources, as the compaction of etcd does.
     pub fn compact(&mut self) {
         self.beginning = self.version;
         for resource_history in self.histories.values_mut() {
@@ -306,7 +306,7 @@ impl Store {
         }
     }
 
-    /// Whether there is any object of the resource.
+    /// Whether the resource has any object.
     pub fn is_empty(&self, resource: &str) -> bool {
         self.histories.get(resource).is_none_or(|resource_history| resource_history.objects.is_empty())
     }
@@ -345,7 +345,7 @@ impl ResourceHistory {
     }
 }
 
-/// Where a listing starts: after a place, or at the beginning of a namespace, or of everything.
+/// Where a listing starts: after a key, or at the beginning of a namespace or of the resource.
 fn start_of(namespace: Option<&str>, after: Option<&ObjectKey>) -> Bound<ObjectKey> {
     match (after, namespace) {
         (Some(object_key), _) => Bound::Excluded(object_key.clone()),

@@ -1,4 +1,4 @@
-//! What everything else stands on: the clock, the documents of a real server, certificates.
+//! Foundations: the options, the clock, the captured documents of a real server, certificates.
 
 pub mod options;
 pub mod clock;

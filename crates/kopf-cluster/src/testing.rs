@@ -1,4 +1,4 @@
-//! What tests can do with a cluster: faults on demand, and counts of requests.
+//! What tests can do to a cluster: inject faults and count requests.
 
 mod request_info;
 mod faults;

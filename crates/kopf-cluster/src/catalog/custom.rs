@@ -1,4 +1,4 @@
-//! From a CRD to the resources that the catalog serves.
+//! The resources of a CRD: what the catalog serves for each of its versions.
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,16 +18,16 @@ pub struct CustomVersion {
     pub scale: Option<ScalePaths>,
     /// The version in which its objects are stored.
     pub storage_version: String,
-    /// The `openAPIV3Schema` of that version, compiled when it is first needed.
+    /// The `openAPIV3Schema` of that version, compiled on first use.
     storage_open_api_schema: Value,
     storage_schema: OnceLock<Option<Schema>>,
-    /// What converts them; None if the versions differ in their names only.
+    /// The conversion webhook; None if the versions differ in their names only.
     pub conversion: Option<ConversionWebhook>,
-    /// What clients of this version are warned of.
+    /// The deprecation warning of this version.
     pub deprecation: Option<String>,
-    /// Whether nothing can be created any more, since the CRD is going away.
+    /// Whether the CRD is being deleted, so that no objects can be created.
     pub terminating: bool,
-    /// Whether it is kept with everything that is not in the schema.
+    /// Whether fields outside of the schema are kept.
     preserve_unknown_fields: bool,
 }
 
@@ -42,7 +42,7 @@ pub struct PrinterColumn {
     pub path: Option<JsonPath>,
 }
 
-/// Where the scale subresource finds its numbers.
+/// The paths of the scale subresource.
 #[derive(Clone, Debug)]
 pub struct ScalePaths {
     pub spec_replicas: String,
@@ -51,12 +51,12 @@ pub struct ScalePaths {
 }
 
 impl CustomVersion {
-    /// The schema, ready to be used.
+    /// Compiles the schema.
     pub fn compile_schema(&self) -> Option<Schema> {
         self.compile(&self.open_api_schema)
     }
 
-    /// The schema of the version in which objects are stored.
+    /// The schema of the storage version.
     pub fn storage_schema(&self) -> Option<&Schema> {
         self.storage_schema.get_or_init(|| self.compile(&self.storage_open_api_schema)).as_ref()
     }
@@ -200,7 +200,7 @@ pub fn storage_version(spec: &Value) -> Option<String> {
     Some(storing(spec)?["name"].as_str()?.to_owned())
 }
 
-/// The version in which objects are stored.
+/// The storage version.
 fn storing(spec: &Value) -> Option<&Value> {
     spec["versions"].as_array()?.iter().find(|version| version["storage"] == true)
 }

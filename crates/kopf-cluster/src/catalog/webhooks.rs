@@ -1,6 +1,6 @@
-//! The webhooks of a cluster, read out of their configurations once and kept until these change.
+//! The admission webhooks of a cluster, parsed from their configurations.
 //!
-//! `state.rs` keeps the current [`Webhooks`], as it keeps the catalog for CRDs.
+//! `state.rs` keeps the current [`Webhooks`] next to the catalog, and replaces them when a configuration changes.
 
 mod target;
 mod rules;
@@ -20,7 +20,7 @@ pub use match_conditions::{ConditionInput, all_hold};
 pub use rules::Subject;
 pub use target::{Address, ConversionWebhook, Target};
 
-/// All webhooks, in the order in which they are asked.
+/// All webhooks, in the order in which they are called.
 #[derive(Debug, Default)]
 pub struct Webhooks {
     pub mutating: Vec<Webhook>,
@@ -30,32 +30,32 @@ pub struct Webhooks {
 /// One webhook of a configuration.
 #[derive(Debug)]
 pub struct Webhook {
-    /// Unique among all webhooks: the configuration and the place in it.
+    /// Unique among all webhooks: the name of the configuration and the index in it.
     pub id: String,
     pub name: String,
     pub target: Arc<Target>,
     pub rules: Vec<RuleWithOperations>,
     pub ignores_failures: bool,
-    /// Whether it is also meant for other versions of the same resources.
+    /// Whether it also matches other versions of the same resources.
     pub matches_equivalent: bool,
     pub namespace_selector: LabelSelector,
     pub object_selector: LabelSelector,
     pub conditions: Vec<MatchCondition>,
     pub may_run_dry: bool,
     pub timeout: Duration,
-    /// The version of reviews that it reads.
+    /// The version of `AdmissionReview` that it reads.
     pub review_version: String,
     pub reinvoked_if_needed: bool,
 }
 
 impl Webhooks {
-    /// Whether a change of the resource changes the webhooks.
+    /// Whether objects of the resource configure webhooks.
     pub fn are_configured_by(resource: &ResourceType) -> bool {
         resource.is("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
             || resource.is("admissionregistration.k8s.io", "validatingwebhookconfigurations")
     }
 
-    /// From the configurations, each kind in the order of the names.
+    /// Parses all configurations, each type in the order of the names.
     pub fn parse(mutating: &[Value], validating: &[Value]) -> Self {
         let read = |configurations: &[Value]| configurations.iter().flat_map(webhooks_of).collect();
         Self { mutating: read(mutating), validating: read(validating) }

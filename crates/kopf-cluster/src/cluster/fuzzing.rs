@@ -1,8 +1,7 @@
-//! One function for every parser of what comes from outside: any bytes in, no panic, no endless work.
+//! Fuzz targets: one function for every parser of untrusted input. None may panic or loop for long.
 //!
-//! `fuzz/fuzz_targets/` hands them to libFuzzer (`cargo +nightly fuzz run label_selector`); the test
-//! below drives the same functions on every run of the tests, with random bytes and with
-//! mutations of the seeds.
+//! `fuzz/fuzz_targets/` passes them to libFuzzer (`cargo +nightly fuzz run label_selector`); the unit test
+//! below runs the same functions with random bytes and mutated seeds.
 
 use std::sync::LazyLock;
 
@@ -25,7 +24,7 @@ use crate::values::cel;
 use crate::values::jsonpath::JsonPath;
 use crate::values::selector::{FieldSelector, LabelSelector};
 
-/// A parser, and some input that it understands.
+/// A parser, and valid input for it.
 pub struct FuzzTarget {
     pub name: &'static str,
     pub run: fn(&[u8]),
@@ -105,7 +104,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     },
 ];
 
-/// Runs one of them by its name.
+/// Runs one target by its name.
 #[cfg(feature = "fuzzing")]
 pub fn run(name: &str, data: &[u8]) {
     TARGETS.iter().filter(|target| target.name == name).for_each(|target| (target.run)(data));
@@ -164,7 +163,7 @@ fn json_patch(data: &[u8]) {
 fn merge_patch(data: &[u8]) {
     if let Some((object, patch)) = pair(data) {
         let merged = apply_merge(&object, &patch);
-        // Merging the same once more changes nothing.
+        // Merging the same patch again changes nothing.
         assert_eq!(apply_merge(&merged, &patch), merged);
     }
 }
@@ -209,7 +208,7 @@ fn records(data: &[u8]) {
     let _ = decode_all(data);
 }
 
-/// A whole request: the first byte says which, the rest is its body.
+/// A whole request: the first byte selects it, the rest is its body.
 fn request(data: &[u8]) {
     static CLUSTER: LazyLock<Cluster> = LazyLock::new(|| Cluster::new(Options { seed: Some(1), ..Options::default() }));
     const MAP: &str = "/api/v1/namespaces/default/configmaps/kube-root-ca.crt";
@@ -229,7 +228,7 @@ fn request(data: &[u8]) {
     let Ok(request) = request.body(Full::new(Bytes::copy_from_slice(body))) else { return };
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
     let response = runtime.block_on(CLUSTER.service().call(request));
-    // A panic is caught on the way, and becomes this answer.
+    // The service catches panics, and responds with this.
     let panicked = response.is_ok_and(|response| response.status() == 500);
     assert!(!panicked, "{method} {path}");
 }
@@ -240,7 +239,7 @@ mod tests {
 
     use super::*;
 
-    /// How long each parser is driven; more with `KOPF_FUZZ_SECONDS`.
+    /// How long each parser runs; longer with `KOPF_FUZZ_SECONDS`.
     const TIME: Duration = Duration::from_millis(150);
 
     /// SplitMix64, as in `support/clock.rs`; the seed is fixed, so that a failure repeats.

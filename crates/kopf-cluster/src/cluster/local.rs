@@ -1,7 +1,7 @@
-//! The cluster for code of the same process: single requests, resources by the names people use,
-//! and manifests applied as `kubectl apply --server-side` does it.
+//! The cluster for code in the same process: single requests, resources by the names that people use,
+//! and manifests applied as by `kubectl apply --server-side`.
 //!
-//! The command line and the helpers of tests work with it; clients use [`crate::Cluster::service`].
+//! The command line and the test helpers use it; Kubernetes clients use [`crate::Cluster::service`].
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -12,20 +12,20 @@ use tower_service::Service;
 use super::Cluster;
 use crate::catalog::{Catalog, ResourceType, version_priority};
 
-/// The manager of the fields of applied manifests.
+/// The field manager of applied manifests.
 const FIELD_MANAGER: &str = "kopf";
 
-/// What may stand in a segment of a path as it is.
+/// The characters that need no encoding in a path segment.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
-/// An answer as a whole.
+/// A complete response.
 #[derive(Clone, Debug)]
 pub struct LocalResponse {
     pub code: u16,
     pub body: Bytes,
 }
 
-/// A resource that is served, and where.
+/// A served resource, and its API version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedResource {
     pub group: String,
@@ -35,35 +35,35 @@ pub struct ServedResource {
     pub namespaced: bool,
 }
 
-/// One object of a manifest, after it was applied.
+/// One applied object of a manifest.
 #[derive(Clone, Debug)]
 pub struct Applied {
     /// Such as `deployments.apps/example in the namespace default`.
     pub what: String,
     pub created: bool,
-    /// The object as it is now.
+    /// The object after the write.
     pub object: Value,
 }
 
-/// Why a manifest is not applied. What stands before the flaw in the text is applied already.
+/// Why a manifest cannot be applied. All objects before the error are applied already.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// The text is neither YAML nor JSON.
     #[error("the manifest cannot be read: {0}")]
     Syntax(String),
-    /// A document of it is not an object with a kind and a name.
+    /// A document is not an object with a kind and a name.
     #[error("document {number} of the manifest has no {field}")]
     Incomplete { number: usize, field: &'static str },
-    /// The kind is not served: most probably, its CRD is missing or comes later.
+    /// The cluster does not serve the kind: its CRD is probably missing, or comes later.
     #[error("no such kind is served: {kind} of {api_version}")]
     UnknownKind { api_version: String, kind: String },
-    /// The cluster refuses the object.
+    /// The cluster rejects the object.
     #[error("{what}: {message}")]
     Refused { what: String, message: String },
 }
 
 impl Cluster {
-    /// Sends one request and waits for the whole answer. Not for watches, which do not end.
+    /// Sends one request and waits for the whole response. Watches do not work here: they do not end.
     pub async fn request(&self, method: http::Method, path: &str, content_type: &str, body: Bytes) -> LocalResponse {
         let request = http::Request::builder()
             .method(method)
@@ -75,7 +75,7 @@ impl Cluster {
             Ok(request) => request,
             Err(error) => return LocalResponse { code: 400, body: Bytes::from(error.to_string()) },
         };
-        // Only a fault that a test has asked for cuts a connection, or an answer.
+        // Only an injected fault cuts a connection or a response.
         let cut = |error: &dyn std::fmt::Display| LocalResponse { code: 502, body: Bytes::from(error.to_string()) };
         let response = match self.service().call(request).await {
             Ok(response) => response,
@@ -95,7 +95,7 @@ impl Cluster {
         find_resource(&self.state.catalog(), name).map(ServedResource::from)
     }
 
-    /// Applies all objects of a text of YAML or JSON documents, in their order, and gives them back.
+    /// Applies all objects of YAML or JSON documents in their order, and returns them.
     pub async fn apply(&self, manifest: &str, namespace: &str) -> Result<Vec<Applied>, ManifestError> {
         let mut applied = Vec::new();
         for (index, document) in read_documents(manifest)?.into_iter().enumerate() {
@@ -121,7 +121,7 @@ impl Cluster {
             true => format!("{}/{name} in the namespace {namespace}", resource.qualified()),
             false => format!("{}/{name}", resource.qualified()),
         };
-        // Whatever was read from a cluster can be applied to another one.
+        // Objects read from one cluster can be applied to another.
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.retain(|field, _| !matches!(field.as_str(), "managedFields" | "resourceVersion" | "uid"));
         }
@@ -147,7 +147,7 @@ impl ServedResource {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 
-    /// The path of an object, or of the collection; the namespace only counts if the kind has one.
+    /// The path of an object or of the collection; the namespace is ignored for cluster-scoped kinds.
     pub fn path(&self, namespace: Option<&str>, name: Option<&str>) -> String {
         let mut path = match self.group.as_str() {
             "" => format!("/api/{}", self.version),
@@ -196,7 +196,7 @@ fn find_resource(catalog: &Catalog, text: &str) -> Option<std::sync::Arc<Resourc
     };
     let mut found: Vec<_> =
         catalog.all().filter(|resource| is_called(resource, name) && of_group(resource)).cloned().collect();
-    // As kubectl does: the core group and the other built-in ones come before those of CRDs.
+    // As kubectl does: the core group first, then other built-in groups, then those of CRDs.
     found.sort_by_key(|resource| {
         let rank = if resource.group.is_empty() { 0 } else { 1 + u8::from(resource.custom().is_some()) };
         (rank, resource.group.clone(), std::cmp::Reverse(version_priority(&resource.version)))
@@ -211,7 +211,7 @@ fn is_called(resource: &ResourceType, name: &str) -> bool {
         || resource.short_names.iter().any(|short| short == name)
 }
 
-/// The objects of a text: of all its documents, and of the lists among them.
+/// All objects in all documents, with lists expanded.
 fn read_documents(manifest: &str) -> Result<Vec<Value>, ManifestError> {
     let documents: Vec<Value> =
         serde_saphyr::from_multiple(manifest).map_err(|error| ManifestError::Syntax(error.to_string()))?;

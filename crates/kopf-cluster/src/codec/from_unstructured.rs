@@ -1,8 +1,8 @@
-//! Strategic merge patches of wrong types, in the words of the server.
+//! Type errors in the results of strategic merge patches, in the words of the server.
 //!
-//! A real server does not decode what comes out of such a patch: it restores the struct from the
-//! patched fields one by one. So it complains in other words than `codec/struct_types.rs`, shows the patch
-//! instead of the object, and takes numbers that do not fit, cutting off what is too much.
+//! A real server does not decode the patched object: it converts it from unstructured data field by field
+//! (`runtime.DefaultUnstructuredConverter`). The messages differ from those of `codec/struct_types.rs`, they
+//! quote the patch instead of the object, and integers that overflow are truncated.
 
 use serde_json::{Map, Value};
 
@@ -11,14 +11,14 @@ use crate::catalog::{ResourceType, is_quantity, reference};
 use crate::go::quantity::{PATTERN_PROBLEM, Quantity};
 use crate::schema::first_bad_base64;
 
-/// Restores an object of a built-in kind; the reason if it cannot be.
+/// Converts an object of a built-in kind; the error is the reason.
 pub fn restore(resource: &ResourceType, object: &mut Value) -> Result<(), String> {
     let Some(definition) = resource.definition() else { return Ok(()) };
     let Some(known) = definition.all() else { return Ok(()) };
     Restoration { known }.referred(&definition.name, object)
 }
 
-/// The same for a scale, which is only a part of others.
+/// The same for a `Scale`, which only occurs as a subresource.
 pub fn restore_scale(scale: &mut Value) -> Result<(), String> {
     let Some(document) = crate::catalog::definitions("", "v1") else { return Ok(()) };
     let Some(known) = document["components"]["schemas"].as_object() else { return Ok(()) };
@@ -63,7 +63,7 @@ impl Restoration<'_> {
         }
     }
 
-    /// A value of any type; texts may have a type of their own.
+    /// A value of any type; strings may have named types.
     fn value(&self, schema: &Value, named: &str, value: &mut Value) -> Result<(), String> {
         if let Some(name) = reference(schema) {
             return self.referred(name, value);
@@ -92,13 +92,13 @@ impl Restoration<'_> {
                 None => Ok(()),
             },
             ("object", _, other) => Err(format!("cannot restore map from {}", go_kind(other))),
-            // Anything goes.
+            // Any value is valid.
             _ => Ok(()),
         }
     }
 }
 
-/// Whole numbers lose what does not fit; others are refused.
+/// Truncates integers that overflow; rejects fractions.
 fn restore_integer(kind: &str, value: &mut Value) -> Result<(), String> {
     let Value::Number(number) = value else { return Err(format!("unrecognized type: {kind}")) };
     let whole = match (number.as_i64(), number.as_f64()) {
@@ -110,7 +110,7 @@ fn restore_integer(kind: &str, value: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Numbers or texts are decoded as they are sent.
+/// Integers or strings are decoded as sent.
 fn read_int_or_string(value: &Value) -> Result<(), String> {
     let found = match value {
         Value::String(_) => return Ok(()),
@@ -121,7 +121,7 @@ fn read_int_or_string(value: &Value) -> Result<(), String> {
     Err(format!("json: cannot unmarshal {found} into Go value of type int32"))
 }
 
-/// The sort of a value in the server's language.
+/// The kind of a value in Go.
 fn go_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "invalid",
@@ -134,7 +134,7 @@ fn go_kind(value: &Value) -> &'static str {
     }
 }
 
-/// The type of a text field of a struct, where it has one of its own.
+/// The named type of a string field, if it has one.
 fn named_text(structure: &str, field: &str) -> &'static str {
     match (structure, field) {
         ("ObjectMeta" | "OwnerReference" | "ObjectReference", "uid") => "types.UID",
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn wrong_types_are_told_as_by_the_server() {
-        // As a real server answers.
+        // Recorded from a real server.
         let catalog = Catalog::built_in();
         for (group, plural, object, expected) in [
             ("apps", "deployments", json!({"spec": {"replicas": "x"}}), "unrecognized type: int32"),

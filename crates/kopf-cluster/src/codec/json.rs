@@ -1,8 +1,8 @@
-//! JSON as the server reads it: what it refuses, in its words, and what it repairs.
+//! JSON as the server reads it: what it rejects, with its messages, and what it repairs.
 //!
-//! Everything that clients send as JSON is read here. What is well-formed takes the fast way of
-//! serde; only what is not is looked at again, for the message. The server replaces bytes that are
-//! not UTF-8 and halves of surrogate pairs instead of refusing them; so does this.
+//! All JSON from clients passes here. Valid JSON takes the fast path through serde; only invalid JSON is
+//! scanned again, for the message. Like the server, this replaces invalid UTF-8 and lone surrogates
+//! instead of rejecting them.
 
 use std::cell::Cell;
 use std::fmt::{self, Write};
@@ -11,25 +11,25 @@ use serde::Deserializer;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// How deep a real server lets JSON be nested.
+/// The nesting limit that a real server reports.
 ///
-/// Here it ends at 128 levels, by serde; the message is the same. All that works on
-/// objects calls itself for each level, and must not run out of stack.
+/// serde stops at 128 levels; the message is the same. Most code recurses once per level, and must not
+/// exhaust the stack.
 const MAX_DEPTH: usize = 10_000;
 
-/// Reads JSON; the error is what the server says about it.
+/// Parses JSON; the error is the server's message.
 pub fn parse(bytes: &[u8]) -> Result<Value, String> {
     parse_noting_repeats(bytes).map(|(value, _)| value)
 }
 
-/// The same; also tells whether any object has a field twice, of which the last one counts.
+/// Also returns whether any object has a duplicate field; the last one wins.
 pub fn parse_noting_repeats(bytes: &[u8]) -> Result<(Value, bool), String> {
     let error = match read(bytes) {
         Ok(value) => return Ok(value),
         Err(error) => error,
     };
     Scanner { bytes, position: 0 }.document()?;
-    // It is well-formed, so something in it cannot be represented.
+    // It is valid, but serde cannot represent something in it.
     let repaired = repair(bytes);
     read(&repaired).map_err(|second| {
         match error.to_string().contains("recursion limit") || second.to_string().contains("recursion limit") {
@@ -39,9 +39,9 @@ pub fn parse_noting_repeats(bytes: &[u8]) -> Result<(Value, bool), String> {
     })
 }
 
-/// The text of a value.
+/// Serializes a value.
 pub fn to_bytes(value: &Value) -> Vec<u8> {
-    // A JSON value can always be written.
+    // Serializing a JSON value cannot fail.
     serde_json::to_vec(value).unwrap_or_default()
 }
 
@@ -53,7 +53,7 @@ fn read(bytes: &[u8]) -> serde_json::Result<(Value, bool)> {
     Ok((value, repeats.get()))
 }
 
-/// Reads a value as serde does, and notes repeated fields on the way.
+/// Reads a value as serde does, and records whether fields are duplicated.
 #[derive(Clone, Copy)]
 struct JsonVisitor<'a> {
     repeats: &'a Cell<bool>,
@@ -118,9 +118,9 @@ impl<'de> Visitor<'de> for JsonVisitor<'_> {
     }
 }
 
-/// Writes whole numbers as such: `2.0` becomes `2`, as it does in a real server.
+/// Writes whole floats as integers: `2.0` becomes `2`, as in a real server.
 pub fn normalize_numbers(value: &mut Value) {
-    /// Beyond it, a real server writes an exponent.
+    /// Above this, a real server writes an exponent.
     const LIMIT: f64 = 1e15;
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -134,7 +134,7 @@ pub fn normalize_numbers(value: &mut Value) {
     }
 }
 
-/// The start of a body, as messages show it.
+/// The beginning of a body, as messages quote it.
 pub fn summary(body: &[u8]) -> String {
     const LIMIT: usize = 30;
     let shown = &body[..body.len().min(LIMIT)];
@@ -149,13 +149,13 @@ pub fn summary(body: &[u8]) -> String {
     text
 }
 
-/// Checks the syntax, with the messages of the server's library.
+/// Checks the syntax, and reports errors like Go's `encoding/json`.
 struct Scanner<'a> {
     bytes: &'a [u8],
     position: usize,
 }
 
-/// What is open while a value is scanned.
+/// A bracket that the scanner has not closed yet.
 #[derive(Clone, Copy)]
 enum OpenBracket {
     Array,
@@ -166,7 +166,7 @@ impl Scanner<'_> {
     fn document(&mut self) -> Result<(), String> {
         let mut open: Vec<OpenBracket> = Vec::new();
         loop {
-            // Here a value begins.
+            // A value begins here.
             match self.next_token()? {
                 byte @ (b'{' | b'[') => {
                     if open.len() >= MAX_DEPTH {
@@ -185,7 +185,7 @@ impl Scanner<'_> {
                 }
                 byte => self.scalar(byte)?,
             }
-            // Here a value has ended.
+            // A value has ended here.
             loop {
                 let Some(kind) = open.last().copied() else { return self.end() };
                 match (kind, self.next_token()?) {
@@ -346,14 +346,14 @@ fn too_deep(byte: u8) -> String {
     invalid(byte, "exceeded max depth")
 }
 
-/// What is opened where nesting is deepest; only for the message.
+/// The innermost bracket at the deepest level; only for the message.
 fn deepest(bytes: &[u8]) -> u8 {
     let brackets = bytes.iter().filter(|byte| **byte == b'[').count();
     let braces = bytes.iter().filter(|byte| **byte == b'{').count();
     if brackets >= braces { b'[' } else { b'{' }
 }
 
-/// Well-formed JSON with replacement characters for what is not Unicode.
+/// Valid JSON with replacement characters in place of invalid Unicode.
 fn repair(bytes: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(bytes);
     let mut repaired = String::with_capacity(text.len());
@@ -391,7 +391,7 @@ mod tests {
 
     use super::*;
 
-    /// What a real server said about each of these.
+    /// Recorded from a real server.
     #[test]
     fn flaws_are_told_as_by_the_server() {
         for (text, expected) in [

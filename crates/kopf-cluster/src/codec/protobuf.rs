@@ -1,8 +1,8 @@
 //! Requests in protobuf, as newer Go clients send them for built-in kinds.
 //!
-//! `admit/decode.rs` turns them into JSON here, and then forgets that they were anything else;
-//! answers are always JSON, which such clients accept, too. The numbers and types of the fields
-//! are captured from the sources of Kubernetes (`scripts/capture_protobuf.py` tells the notation).
+//! `admit/decode.rs` converts them to JSON here. Responses are always JSON, which these clients accept,
+//! too. `scripts/capture_protobuf.py` captured the numbers and types of the fields from the Kubernetes
+//! sources, and explains the notation.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,30 +15,30 @@ use crate::support::clock::timestamp;
 /// What every message starts with.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Messages nested deeper than this are refused.
+/// The nesting limit for messages.
 const DEPTH_LIMIT: usize = 100;
 
-/// Why a body cannot be read.
+/// Why a body is unreadable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtobufError {
-    /// It is something else.
+    /// It is not protobuf.
     #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     NoMagic,
-    /// It ends in the middle, or a length is wrong.
+    /// It is truncated, or a length is wrong.
     #[error("unexpected EOF")]
     Truncated,
-    /// A part of the message is encoded in an unknown way.
+    /// It has an unknown wire type.
     #[error("proto: illegal wireType {0}")]
     WireType(u8),
-    /// The kind has no protobuf encoding that is known here.
+    /// The capture has no protobuf encoding for the kind.
     #[error("no protobuf encoding is known for {0}")]
     UnknownKind(String),
-    /// It is nested without end.
+    /// It exceeds the nesting limit.
     #[error("the message is nested too deeply")]
     TooDeep,
 }
 
-/// Turns a message into an object, with its kind.
+/// Converts a message to an object, and returns it with its kind.
 pub fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
     let envelope = body.strip_prefix(MAGIC).ok_or(ProtobufError::NoMagic)?;
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
@@ -83,10 +83,10 @@ struct Decoder<'a> {
     table: &'a Value,
 }
 
-/// What the table says about a field.
+/// What the captured table says about a field.
 struct FieldType<'a> {
     name: &'a str,
-    /// Whether absence and emptiness are different things.
+    /// Whether an absent value differs from an empty one.
     pointer: bool,
     inline: bool,
     omit_empty: bool,
@@ -125,7 +125,7 @@ impl Decoder<'_> {
                 }
                 _ => {
                     let value = self.value(field.kind, &wire, depth)?;
-                    // Go writes all fields that are not pointers, be they set or not.
+                    // Go writes all fields that are not pointers, whether set or not.
                     if field.pointer || !(is_empty(&value) && (field.omit_empty || !value.is_string())) {
                         object.insert(field.name.to_owned(), value);
                     }
@@ -190,7 +190,7 @@ impl Decoder<'_> {
     }
 }
 
-/// Three types of the schemas of CRDs are one thing or another in JSON.
+/// Three types in the schemas of CRDs have alternative JSON types.
 fn union(name: &str, mut object: Map<String, Value>) -> Value {
     let other = match name {
         "apiextensions/v1.JSONSchemaPropsOrBool" => object.shift_remove("allows").unwrap_or(Value::Bool(false)),
@@ -212,7 +212,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// A time is null if it is not set.
+/// An unset time is null.
 fn time(bytes: &[u8], with_microseconds: bool) -> Result<Value, ProtobufError> {
     let (mut seconds, mut nanoseconds) = (0, 0);
     for field in fields(bytes) {

@@ -1,7 +1,7 @@
-//! Values of wrong types in objects of built-in kinds, in the words of the server.
+//! Type errors in objects of built-in kinds, in the words of the server.
 //!
-//! A real server decodes built-in kinds into structs and tells the field and the type that did
-//! not fit. `admit.rs` asks here before anything else is done with an object.
+//! A real server decodes built-in kinds into Go structs, and reports the field and the type that did
+//! not match. `admit.rs` checks every object here first.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use crate::go::go_quote;
 use crate::go::quantity::{PATTERN_PROBLEM, Quantity};
 use crate::schema::{Additional, NodeId, Schema, ValueType};
 
-/// What cannot be decoded, if anything: `json: cannot unmarshal string into Go struct field …`.
+/// The first type error, if any: `json: cannot unmarshal string into Go struct field …`.
 pub fn type_error(resource: &ResourceType, object: &Value) -> Option<String> {
     if resource.schema().is_some_and(|schema| surely_fits(schema, schema.root_id(), object)) {
         return None;
@@ -24,8 +24,8 @@ fn type_error_by_definition(resource: &ResourceType, object: &Value) -> Option<S
     TypeChecker { known }.fields(&definition.name, known.get(&definition.name)?, None, object)
 }
 
-/// Whether everything in a value is of the right type, by a quick look at the compiled schema. Only what does not
-/// seem so is looked at again, for the message: whatever fits here, has none.
+/// Whether all values have the right types, by a quick look at the compiled schema. Only objects that fail this
+/// check take the slow path, which finds the message.
 fn surely_fits(schema: &Schema, id: NodeId, value: &Value) -> bool {
     let node = schema.node(id);
     if value.is_null() {
@@ -45,7 +45,7 @@ fn surely_fits(schema: &Schema, id: NodeId, value: &Value) -> bool {
             match (node.properties.get(name), node.additional) {
                 (Some(property), _) => surely_fits(schema, *property, field),
                 (None, Additional::Values(values)) => surely_fits(schema, values, field),
-                // Nothing is said about it.
+                // The schema does not constrain it.
                 (None, _) => true,
             }
         }),
@@ -63,7 +63,7 @@ fn surely_fits(schema: &Schema, id: NodeId, value: &Value) -> bool {
     }
 }
 
-/// Types that any value can be read as.
+/// Types that accept any value.
 const ANYTHING: [&str; 7] = [
     "IntOrString",
     "RawExtension",
@@ -74,7 +74,7 @@ const ANYTHING: [&str; 7] = [
     "JSONSchemaPropsOrStringArray",
 ];
 
-/// The same for a scale, which is only a part of others.
+/// The same for a `Scale`, which only occurs as a subresource.
 pub fn scale_type_error(scale: &Value) -> Option<String> {
     const NAME: &str = "io.k8s.api.autoscaling.v1.Scale";
     let document = crate::catalog::definitions("", "v1")?;
@@ -90,7 +90,7 @@ pub fn metadata_type_error(object: &Value) -> Option<String> {
     TypeChecker { known }.fields(NAME, known.get(NAME)?, None, object.get("metadata")?)
 }
 
-/// Writes all quantities of an object in their one form: `1024Ki` becomes `1Mi`.
+/// Writes all quantities of an object in canonical form: `1024Ki` becomes `1Mi`.
 pub fn normalize_quantities(resource: &ResourceType, object: &mut Value) {
     let has_some = resource.definition().is_some_and(Definition::has_quantities);
     if let Some(schema) = resource.schema().filter(|_| has_some) {
@@ -127,10 +127,10 @@ struct TypeChecker<'a> {
     known: &'a Map<String, Value>,
 }
 
-/// A place in an object: where it is, and in which struct.
+/// A field of an object, and the struct that it belongs to.
 struct TypedField<'a> {
     owner: &'a str,
-    /// The field around it, unless it is one of the object itself.
+    /// The enclosing field; None at the top level.
     parent: Option<&'a TypedField<'a>>,
     name: &'a str,
 }
@@ -181,7 +181,7 @@ impl TypeChecker<'_> {
                 return entries.values().find_map(|entry| self.value(values, typed_field, entry));
             }
             ("string" | "boolean" | "number" | "integer" | "array" | "object", _) => false,
-            // Anything goes.
+            // Any value is valid.
             _ => true,
         };
         (!fits).then(|| message(value, typed_field, &self.go_type(schema)))
@@ -229,14 +229,14 @@ impl TypeChecker<'_> {
     }
 }
 
-/// What is wrong with the text of a time, if anything.
+/// What is wrong with a timestamp, if anything.
 pub fn time_error(kind: &str, value: &Value) -> Option<String> {
     let Value::String(text) = value else {
         return Some(format!("json: cannot unmarshal {} into Go value of type string", json_type(value)));
     };
     let layout = if kind == "Time" { "2006-01-02T15:04:05Z07:00" } else { "2006-01-02T15:04:05.000000Z07:00" };
     let is_time = text.parse::<jiff::Timestamp>().is_ok() && text.contains('T');
-    // Where the text stops fitting the layout: at its first part, as good as always.
+    // Go names the part where the text stops matching the layout: nearly always the first one.
     let quoted = go_quote(text);
     (!is_time).then(|| format!("parsing time {quoted} as {}: cannot parse {quoted} as \"2006\"", go_quote(layout)))
 }
@@ -258,7 +258,7 @@ fn go_name(definition: &str) -> String {
     format!("{}.{name}", parts.next().unwrap_or_default())
 }
 
-/// Texts that have types of their own, of fields that objects have at once.
+/// Top-level string fields with named Go types.
 const NAMED_TEXTS: [(&str, &str, &str); 4] = [
     ("EndpointSlice", "addressType", "v1.AddressType"),
     ("Secret", "type", "v1.SecretType"),

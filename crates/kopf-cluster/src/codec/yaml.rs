@@ -1,18 +1,18 @@
-//! YAML as the server reads it: as another way to write JSON.
+//! YAML as the server reads it: another notation for JSON.
 //!
-//! Only the first document counts, and of repeated keys the last one. What would grow without
-//! bounds by its aliases is refused before it does.
+//! Only the first document counts; of duplicate keys, the last one wins. A budget stops documents whose
+//! aliases would expand without bound.
 
 use serde_json::Value;
 use serde_saphyr::{DuplicateKeyPolicy, Error, options};
 
-/// How deep YAML may be nested, as JSON may.
+/// The nesting limit, as for JSON.
 const MAX_DEPTH: usize = 128;
 
-/// How many values YAML may have once its aliases are written out.
+/// How many values a document may have after its aliases are expanded.
 const MAX_NODES: usize = 250_000;
 
-/// Reads YAML; the error is what the server says about it, as far as libraries agree on words.
+/// Parses YAML; the error is the server's message, as far as the libraries agree.
 pub fn parse(body: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(body).map_err(|_| "yaml: invalid leading UTF-8 octet")?;
     let options = options! {
@@ -38,7 +38,7 @@ fn first_document(text: &str) -> &str {
     text
 }
 
-/// The library wraps its errors where aliases are involved, so that they are told apart by their texts.
+/// The library wraps its errors where aliases are involved, so that only their texts distinguish them.
 fn message(error: &Error) -> String {
     let line = error.location().map_or(0, |location| location.line());
     let reason = match error.to_string() {

@@ -1,21 +1,23 @@
-//! YAML in the two ways in which Go writes it.
+//! YAML as Go writes it.
 //!
-//! `http/service.rs` turns finished JSON answers into the older one ([`to_yaml`]): keys are sorted, lists are not
-//! indented, and long texts are folded at 80 columns. OpenAPI in protobuf has parts in the newer one
-//! ([`to_node_yaml`]), which keeps the order and folds nothing. In both, texts are quoted where they would be
-//! taken for something else.
+//! `http/service.rs` converts JSON responses by [`to_yaml`], which writes as `yaml.v2`: sorted keys, lists
+//! without indentation, long strings folded at 80 columns. OpenAPI in protobuf embeds the output of
+//! [`to_node_yaml`], which writes as `yaml.v3`: original order, four columns of indentation, no folding.
+//!
+//! Hand-written because clients compare these bytes: the emitter of serde-saphyr neither folds nor indents
+//! like either library, and sorts no keys.
 
 use serde_json::{Map, Value};
 
-/// Texts are folded at the first space after this column.
+/// Strings are folded at the first space after this column.
 const WIDTH: usize = 80;
 
-/// How YAML is laid out.
+/// The library whose output to reproduce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
-    /// As `yaml.v2` does it with data.
+    /// `yaml.v2`, writing data.
     Data,
-    /// As `yaml.v3` does it with parsed documents.
+    /// `yaml.v3`, writing parsed documents.
     Nodes,
 }
 
@@ -24,7 +26,7 @@ pub fn to_yaml(value: &Value) -> String {
     Layout::Data.document(value)
 }
 
-/// A part of a parsed document as a YAML document of its own.
+/// A part of a parsed document as a separate YAML document.
 pub fn to_node_yaml(value: &Value) -> String {
     Layout::Nodes.document(value)
 }
@@ -43,7 +45,7 @@ impl Layout {
         text
     }
 
-    /// Where the fields of a field start.
+    /// The column of the fields below a field.
     fn below(self, indent: usize) -> usize {
         match self {
             Self::Data => indent + 2,
@@ -113,7 +115,7 @@ impl Layout {
         }
     }
 
-    /// A text, whose further lines start at a column.
+    /// A string whose continuation lines start at a column.
     fn write_text(self, text: &mut String, string: &str, below: usize, is_key: bool) {
         let column = text.len() - text.rfind('\n').map_or(0, |end| end + 1);
         if string.contains('\n') && !is_key && is_printable(string) {
@@ -146,7 +148,7 @@ impl Layout {
         }
     }
 
-    /// Whether a reader would take the text for null, a flag, a number or a time.
+    /// Whether a parser would read the string as null, a boolean, a number or a time.
     fn looks_like_another_type(self, string: &str) -> bool {
         const WORDS: [&str; 11] = ["", "~", "null", "Null", "NULL", "true", "True", "TRUE", "false", "False", "FALSE"];
         const OLD_WORDS: [&str; 17] =
@@ -161,7 +163,7 @@ impl Layout {
             || looks_like_time(string)
     }
 
-    /// Lines as they are, below a bar that tells how they end.
+    /// A literal block: the lines below a bar that says how they end.
     fn write_literal(self, text: &mut String, string: &str, below: usize) {
         let trimmed = string.trim_end_matches('\n');
         text.push('|');
@@ -189,15 +191,15 @@ impl Layout {
     }
 }
 
-/// How a text is written.
+/// How to write a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
-    /// As it is.
+    /// Without quotes.
     Plain,
-    /// In quotes, since it would mean something else without them.
+    /// In single quotes, because it would mean something else without them.
     Single,
-    /// In quotes and with escapes, since it has characters that cannot be shown, or would be taken
-    /// for another type.
+    /// In double quotes with escapes, because it has unprintable characters or would be read as
+    /// another type.
     Double,
 }
 
@@ -215,7 +217,7 @@ fn looks_like_number(string: &str) -> bool {
     unsigned != "." && unsigned.parse::<f64>().is_ok()
 }
 
-/// Whether it is a number to the base of 60, such as `1:30`.
+/// Whether a string is a number to the base of 60, such as `1:30`.
 fn looks_like_minutes(string: &str) -> bool {
     let plain = string.replace('_', "");
     let unsigned = plain.strip_prefix(['+', '-']).unwrap_or(&plain);
@@ -279,7 +281,7 @@ fn double_quoted(string: &str) -> String {
     quoted
 }
 
-/// The text with line breaks at spaces after the last column.
+/// The string, folded at the first spaces after the last column.
 fn folded(string: &str, column: usize, below: usize) -> String {
     let characters: Vec<char> = string.chars().collect();
     let mut made = String::with_capacity(string.len());
@@ -303,7 +305,7 @@ fn folded(string: &str, column: usize, below: usize) -> String {
     made
 }
 
-/// Numbers inside of keys are compared as numbers; letters come after everything else.
+/// Compares digits inside of keys as numbers; letters come last.
 fn natural_order(one: &str, other: &str) -> std::cmp::Ordering {
     let (one_characters, other_characters): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     let differing = one_characters.iter().zip(&other_characters).position(|(a, b)| a != b);

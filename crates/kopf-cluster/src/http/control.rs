@@ -1,18 +1,18 @@
-//! The controls of the cluster for processes of other languages: paths under `/kopf/`.
+//! The cluster's controls for processes in other languages: the paths under `/kopf/`.
 //!
-//! A real server has none of them. They take the same token as the API, and do what the methods
-//! of `Cluster` do. They are neither counted nor disturbed by faults.
+//! A real server has none of them. They require the same token as the API, and do what the methods
+//! of `Cluster` do. They are not counted, and faults do not affect them.
 //!
 //! | request | effect |
 //! | --- | --- |
-//! | `GET /kopf/faults` | all faults, with their numbers and how many requests they have hit |
-//! | `POST /kopf/faults` | adds a fault, and answers with its number |
-//! | `PUT /kopf/faults` | a list of faults takes the place of all |
-//! | `DELETE /kopf/faults`, `DELETE /kopf/faults/7` | removes all, or one |
-//! | `GET /kopf/requests`, `DELETE /kopf/requests` | how many requests there were of each sort; counts anew |
-//! | `GET /kopf/clock` | the time of the cluster |
-//! | `POST /kopf/clock/advance` | moves the time on by `{"seconds": 3600}` |
-//! | `POST /kopf/compact` | forgets the history |
+//! | `GET /kopf/faults` | lists all faults, with their ids and hits |
+//! | `POST /kopf/faults` | adds a fault, and returns its id |
+//! | `PUT /kopf/faults` | replaces all faults by a list |
+//! | `DELETE /kopf/faults`, `DELETE /kopf/faults/7` | removes all faults, or one |
+//! | `GET /kopf/requests`, `DELETE /kopf/requests` | lists or resets the request counts |
+//! | `GET /kopf/clock` | returns the time of the cluster |
+//! | `POST /kopf/clock/advance` | advances the clock by `{"seconds": 3600}` |
+//! | `POST /kopf/compact` | drops the history |
 //!
 //! A fault is an object such as
 //! `{"match": {"verb": "list", "resource": "pods"}, "times": 3, "effect": {"type": "error", "code": 503}}`.
@@ -30,20 +30,20 @@ use crate::request::{Request, Response};
 use crate::state::State;
 use crate::testing::{Fault, Faults};
 
-/// Where all controls are.
+/// The prefix of all controls.
 const PREFIX: &str = "/kopf/";
 
-/// How far the time is moved on at once, at most: a hundred years.
+/// The longest single advance: a hundred years.
 const LONGEST_ADVANCE_SECONDS: f64 = 100.0 * 366.0 * 86_400.0;
 
-/// How far to move the time on.
+/// How far to advance the clock.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Advance {
     seconds: f64,
 }
 
-/// The answer to a request for a control; None if it is for something else.
+/// The response to a control request; None for all other paths.
 pub fn answer(state: &Arc<State>, request: &Request) -> Option<Response> {
     let path = request.path.strip_prefix(PREFIX)?;
     Some(control(state, request, path).unwrap_or_else(Response::from))

@@ -1,7 +1,7 @@
-//! The listener: the cluster for other processes, over TLS on a local port.
+//! The listener: serves the cluster to other processes, over TLS on a local port.
 //!
-//! Certificates are made at the start, and live as long as the process or its data directory;
-//! whoever gets the kubeconfig gets the authority's certificate and the token with it.
+//! A cluster generates its certificates at the start; they live as long as the process or its data
+//! directory. The kubeconfig contains the CA certificate and the token.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,43 +24,43 @@ use tokio_rustls::TlsAcceptor;
 use super::service::ClusterService;
 use crate::support::certificates::Certificates;
 
-/// More connections wait until others are closed.
+/// Further connections wait until others are closed.
 const MAX_CONNECTIONS: usize = 8192;
 
-/// How long a client may take to agree on TLS.
+/// The time limit for TLS handshakes.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a client may take to send the head of a request, and a connection may be idle.
+/// The time limit for the head of a request, and for idle connections.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// How much the head of a request may have: that of a real server.
+/// The size limit for the head of a request, as in a real server.
 const HEAD_LIMIT: usize = 1024 * 1024;
 
-/// How many requests a connection of HTTP/2 may have at once: that of a real server.
+/// The limit of concurrent streams per HTTP/2 connection, as in a real server.
 const MAX_STREAMS: u32 = 250;
 
-/// How often connections of HTTP/2 are asked whether they are alive, and how long they have to say so.
+/// How often the server pings HTTP/2 connections, and how long it waits for the response.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Why the cluster cannot be served.
+/// Why the cluster cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The address is taken, or not ours.
+    /// The address is in use, or does not belong to this machine.
     #[error("cannot listen on {address}: {source}")]
     Listen { address: SocketAddr, source: io::Error },
-    /// No certificate could be made.
+    /// The certificate cannot be generated.
     #[error("cannot make a certificate: {0}")]
     Certificate(Arc<rcgen::Error>),
-    /// The certificate is not accepted by TLS.
+    /// TLS rejects the certificate.
     #[error("cannot set up TLS: {0}")]
     Tls(#[from] rustls::Error),
-    /// The certificate that was kept cannot be read.
+    /// The stored certificate cannot be read.
     #[error("cannot read the certificate: {0}")]
     Encoding(#[from] base64::DecodeError),
 }
 
-/// A served cluster. It is served until this is dropped.
+/// A cluster that serves until this is dropped.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -68,7 +68,7 @@ pub struct Server {
     token: String,
     /// Accepts connections, and owns them: they end with it.
     accepting: JoinHandle<()>,
-    /// Ends it in order; None once it was told.
+    /// Requests a graceful stop; None once sent.
     stop: Option<oneshot::Sender<()>>,
 }
 
@@ -90,7 +90,7 @@ impl Server {
     /// Stops serving, and waits until all connections are closed.
     pub async fn stop(mut self) {
         self.stop = None;
-        // It ends with an error only if its runtime does.
+        // The task fails only if its runtime shuts down.
         let _ = (&mut self.accepting).await;
     }
 
@@ -116,7 +116,7 @@ impl Server {
     }
 }
 
-/// Whether the text is a kubeconfig of an embedded cluster, of any version or run, and nothing else is in it.
+/// Whether a kubeconfig belongs to an embedded cluster, of any version or run, and contains nothing else.
 pub fn is_own_kubeconfig(text: &str) -> bool {
     let value = |name: &str| text.lines().find_map(|line| line.trim_start().strip_prefix(name)).unwrap_or_default();
     text == write_kubeconfig(value("server: "), value("certificate-authority-data: "), value("token: "))
@@ -151,7 +151,7 @@ impl Drop for Server {
     }
 }
 
-/// How connections are spoken to, with bounds on all that clients can take.
+/// The protocol settings, which bound all resources that clients can take.
 fn http() -> Builder<TokioExecutor> {
     let mut http = Builder::new(TokioExecutor::new());
     http.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_LIMIT + 64 * 1024);
@@ -164,7 +164,7 @@ fn http() -> Builder<TokioExecutor> {
     http
 }
 
-/// Accepts connections until it is told to stop. They live in its set, so that they end with it.
+/// Accepts connections until it is stopped. It owns their tasks, so that they end with it.
 async fn accept(
     listener: TcpListener,
     acceptor: TlsAcceptor,
@@ -177,7 +177,7 @@ async fn accept(
         tokio::select! {
             accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
                 Ok((stream, _)) => {
-                    // Small answers should not wait for more to send; if it cannot be set, they do.
+                    // Small responses should not wait for more data; without the option, they do.
                     let _ = stream.set_nodelay(true);
                     let (acceptor, service, http) = (acceptor.clone(), service.clone(), http.clone());
                     connections.spawn(async move {
@@ -191,15 +191,15 @@ async fn accept(
                         });
                         let mut connection = pin!(http.serve_connection(TokioIo::new(stream), noticed));
                         tokio::select! {
-                            // Clients go away as they like; there is nobody to tell about it.
+                            // Clients disconnect whenever they like; that is no error.
                             _ = connection.as_mut() => return,
-                            // Before the first request, hyper itself would wait for ever: it reads which version of HTTP it is.
+                            // Before the first request, hyper would wait forever for the HTTP version.
                             first = tokio::time::timeout(HEAD_TIMEOUT, asked.notified()) => if first.is_err() { return },
                         }
                         let _ = connection.await;
                     });
                 }
-                // Out of file handles, most probably: let others finish first.
+                // The process is probably out of file handles: let other connections finish first.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             },
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
@@ -208,7 +208,7 @@ async fn accept(
     }
 }
 
-/// What the listener offers to clients.
+/// The TLS configuration of the listener.
 fn tls_config(certificates: &Certificates) -> Result<rustls::ServerConfig, ServeError> {
     let certificate = CertificateDer::from(STANDARD.decode(&certificates.certificate)?);
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(STANDARD.decode(&certificates.key)?));

@@ -1,8 +1,8 @@
-//! The door of the cluster: a tower service from HTTP requests to answers.
+//! The entry of the cluster: a tower service from HTTP requests to responses.
 //!
-//! Clients in the same process call it directly (`kube::Client::new(cluster.service(), …)`),
-//! all others over the listener of `http/server.rs`. It checks who asks, collects the body, finds the
-//! route, and turns answers and refusals into responses.
+//! Clients in the same process call it directly (`kube::Client::new(cluster.service(), …)`), all others through
+//! the listener of `http/server.rs`. It authenticates the client, collects the body, finds the route, injects
+//! faults, runs the verb and writes the response.
 
 use std::future::Future;
 use std::io::Write;
@@ -33,13 +33,13 @@ use crate::testing::Effect;
 use crate::testing::RequestInfo;
 use crate::{verbs, webhooks};
 
-/// Bodies of requests over this size are refused, as by a real server.
+/// The size limit for request bodies, as in a real server.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
-/// How long a client may take to send the body of a request.
+/// The time limit for request bodies.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Answers over this size are compressed for those who can read it.
+/// Responses above this size are compressed if the client accepts it.
 const COMPRESSION_THRESHOLD: usize = 128 * 1024;
 
 /// How often a verb is run at most; each run after the first one knows more from outside.
@@ -55,12 +55,12 @@ pub struct ClusterService {
     access: Access,
 }
 
-/// Who is let in.
+/// Which clients may send requests.
 #[derive(Clone, Debug)]
 pub enum Access {
-    /// Everybody, since only code of the same process can call.
+    /// All clients: only code in the same process can call.
     Trusted,
-    /// Whoever has the token of the cluster.
+    /// Clients with the token of the cluster.
     Token,
 }
 
@@ -89,7 +89,7 @@ impl ClusterService {
             Err(error) if error.is::<LengthLimitError>() => {
                 return Ok(respond(StatusError::too_large(BODY_LIMIT).into(), false));
             }
-            // The client does not hear it if it is gone; but it may have sent something odd.
+            // The client may be gone, or may have sent something malformed.
             Err(error) => return Ok(respond(StatusError::bare(error.to_string()).into(), false)),
         };
         let request = Request {
@@ -131,7 +131,7 @@ impl ClusterService {
     async fn run(&self, request: &Request, route: &Result<Route, RouteError>) -> Response {
         for _ in 0..MAX_RUNS {
             request.replay.begin();
-            // A flaw of ours must not take the connections of others down with it.
+            // A panic in a verb must not close the connections of other clients.
             let answered = std::panic::catch_unwind(AssertUnwindSafe(|| answer(&self.state, request, route.clone())));
             let pending = request.replay.take_pending();
             if pending.is_empty() {
@@ -175,12 +175,12 @@ impl ClusterService {
     }
 }
 
-/// Compares in the same time wherever the difference is.
+/// Compares in constant time.
 fn same_secret(one: &str, other: &str) -> bool {
     one.len() == other.len() && one.bytes().zip(other.bytes()).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
 
-/// From a request to its answer.
+/// Routes a request, and returns the response.
 fn answer(state: &Arc<State>, request: &Request, route: Result<Route, RouteError>) -> Result<Response, StatusError> {
     let catalog = state.catalog();
     let route = match route {
@@ -191,7 +191,7 @@ fn answer(state: &Arc<State>, request: &Request, route: Result<Route, RouteError
     if let Route::Objects(route) = &route {
         return verbs::answer(state, request, route);
     }
-    // The list of groups does not care how it is asked for.
+    // The list of groups accepts any method.
     if !matches!(request.method, Method::GET | Method::HEAD) && !matches!(route, Route::Groups) {
         return Err(StatusError::method_not_allowed());
     }
@@ -230,7 +230,7 @@ fn health(endpoint: &str, check: Option<&str>, verbose: bool) -> Response {
     }
 }
 
-/// A text of which browsers must not guess the type.
+/// A text response whose type browsers must not guess.
 fn sniffless(text: impl Into<String>) -> Response {
     Response::text(200, text).with_header(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
 }
@@ -275,7 +275,7 @@ fn respond(answer: Response, accepts_gzip: bool) -> http::Response<ClusterBody> 
     response
 }
 
-/// The answer of a fault.
+/// The response of an injected error.
 fn respond_error(status: &Value, retry_after: Option<u32>) -> http::Response<ClusterBody> {
     let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
     let mut response = respond(Response::json(code, status), false);
@@ -298,7 +298,7 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     type Response = http::Response<ClusterBody>;
-    /// Only if a fault says so.
+    /// Only injected faults cause errors.
     type Error = Interrupted;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Interrupted>> + Send>>;
 
@@ -314,16 +314,16 @@ where
 
 /// The body of a response.
 pub enum ClusterBody {
-    /// All of it; None when it was taken.
+    /// The whole body; None once taken.
     Whole(Option<Bytes>),
     /// The lines of a watch.
     Stream(Pin<Box<dyn futures::Stream<Item = Result<Bytes, Interrupted>> + Send>>),
-    /// Only its first half, though its whole length was announced; None when it was taken.
+    /// Only the first half, though the whole length was announced; None once taken.
     Cut { half: Option<Bytes>, announced: u64 },
 }
 
 impl ClusterBody {
-    /// Has the body end in the middle.
+    /// Truncates the body in the middle.
     fn cut(&mut self) {
         if let Self::Whole(Some(bytes)) = self {
             *self = Self::Cut { half: Some(bytes.slice(..bytes.len() / 2)), announced: bytes.len() as u64 };

@@ -1,13 +1,13 @@
-//! Which warnings are sent with an answer.
+//! Which warnings a response carries.
 //!
-//! Field validation, deprecated versions and webhooks all have something to say; `http/service.rs` sends
-//! of it what a real server would.
+//! Field validation, deprecated versions and webhooks produce warnings; `http/service.rs` sends those that a
+//! real server would send.
 
-/// Over this length of all warnings together, each of them is shortened.
+/// If all warnings together exceed this length, each of them is truncated.
 const MAX_LENGTH_OF_ALL: usize = 4096;
 const MAX_LENGTH_OF_EACH: usize = 256;
 
-/// The warnings that are sent: each once, none with control characters, and not too much of them.
+/// The warnings to send: without duplicates and control characters, and limited in length.
 pub fn limited(warnings: &[String]) -> Vec<String> {
     let mut unique: Vec<&String> = Vec::new();
     for warning in warnings {

@@ -1,7 +1,6 @@
-//! The options of a request: what stands after the question mark.
+//! The query parameters of a request, and the options that verbs read from them.
 //!
-//! `http/service.rs` splits them once per request, the verbs read their options out of them and refuse
-//! what the server refuses.
+//! `http/service.rs` parses them once per request; the verbs reject what the server rejects.
 
 use std::num::{IntErrorKind, ParseIntError};
 
@@ -19,7 +18,7 @@ pub struct Query {
 
 impl Query {
     pub fn parse(text: &str) -> Self {
-        // The server leaves out what is not well-formed.
+        // The server drops malformed parameters.
         let pairs = text.split('&').filter(|pair| !pair.contains(';') && is_well_encoded(pair));
         Self { pairs: pairs.flat_map(|pair| form_urlencoded::parse(pair.as_bytes()).into_owned()).collect() }
     }
@@ -29,7 +28,7 @@ impl Query {
         self.pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// The first value of a parameter, if there is anything in it.
+    /// The first non-empty value of a parameter.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.is_empty())
     }
@@ -38,7 +37,7 @@ impl Query {
         self.pairs.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str()).collect()
     }
 
-    /// A flag is set unless it says that it is not.
+    /// A flag is set unless its value is false.
     pub fn flag(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| !value.eq_ignore_ascii_case("false") && value != "0")
     }
@@ -57,7 +56,7 @@ fn is_well_encoded(pair: &str) -> bool {
     pair.as_bytes().split(|byte| *byte == b'%').skip(1).all(digits)
 }
 
-/// Why a number cannot be read, in the words of the server.
+/// Why a number is malformed, in the words of the server.
 fn go_error(error: &ParseIntError) -> &'static str {
     match error.kind() {
         IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
@@ -65,7 +64,7 @@ fn go_error(error: &ParseIntError) -> &'static str {
     }
 }
 
-/// Which objects of a resource are meant.
+/// Which objects of a resource a request selects.
 #[derive(Clone, Debug, Default)]
 pub struct Selectors {
     pub labels: LabelSelector,
@@ -87,7 +86,7 @@ impl Selectors {
     }
 }
 
-/// How the version of a list is to be understood.
+/// How to interpret the `resourceVersion` of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionMatch {
     /// Any state that is not older.
@@ -100,7 +99,7 @@ pub enum VersionMatch {
 #[derive(Clone, Debug)]
 pub struct ListOptions {
     pub selectors: Selectors,
-    /// None if nothing is said, or an empty text.
+    /// None if the parameter is missing or empty.
     pub version: Option<u64>,
     pub version_match: Option<VersionMatch>,
     /// How many objects at most; None for all.
@@ -111,7 +110,7 @@ pub struct ListOptions {
     pub send_initial_events: Option<bool>,
 }
 
-/// The version of the query of a single object.
+/// The `resourceVersion` of a request for a single object.
 pub fn version_of(query: &Query) -> Result<Option<u64>, StatusError> {
     let version =
         query.text("resourceVersion").map(|text| text.parse().map_err(|error| invalid_version(text, &error, true)));
@@ -123,7 +122,7 @@ impl ListOptions {
         let version_text = query.text("resourceVersion");
         let mut match_text = query.text("resourceVersionMatch");
         let mut send_initial_events = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
-        // Watches from no version in particular are taken for the newer way to ask for the same.
+        // A watch without a version is the older way to ask for initial events.
         let from_anywhere = watching && version_text.is_none_or(|version| version == "0");
         if from_anywhere && send_initial_events.is_none() && match_text.is_none() {
             (send_initial_events, match_text) = (Some(true), Some("NotOlderThan"));
@@ -151,7 +150,7 @@ impl ListOptions {
     }
 }
 
-/// Only lists call it the fault of the client.
+/// Only lists report this as a client error.
 fn invalid_version(text: &str, error: &ParseIntError, is_internal: bool) -> StatusError {
     let why = go_error(error);
     let why = format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}");
@@ -161,7 +160,7 @@ fn invalid_version(text: &str, error: &ParseIntError, is_internal: bool) -> Stat
     }
 }
 
-/// Which options go together.
+/// Checks which options exclude each other.
 fn check_list(
     watching: bool,
     version: Option<&str>,
@@ -210,32 +209,32 @@ fn check_list(
     }
 }
 
-/// What is done about fields that are unknown or given twice.
+/// What the server does about unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// They are dropped in silence.
+    /// It drops them silently.
     Ignore,
-    /// They are dropped with a warning.
+    /// It drops them with a warning.
     #[default]
     Warn,
-    /// The request is refused.
+    /// It rejects the request.
     Strict,
 }
 
 /// The options of writes.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
-    /// Whether everything is done but the writing.
+    /// Whether the server does everything but the write.
     pub dry_run: bool,
     pub field_validation: FieldValidation,
-    /// Who writes, for managed fields; from the user agent if it is not said.
+    /// The field manager; taken from the user agent if the client does not name one.
     pub field_manager: Option<String>,
     /// Whether apply takes over fields of other managers.
     pub force: bool,
 }
 
 impl WriteOptions {
-    /// The kind is that of the options in messages: `CreateOptions`, `PatchOptions`, …
+    /// `kind` is the kind of the options in messages: `CreateOptions`, `PatchOptions`, …
     pub fn parse(query: &Query, kind: &str) -> Result<Self, StatusError> {
         let dry_run = check_dry_run(&query.all("dryRun"), kind)?;
         let field_validation = match query.text("fieldValidation") {

@@ -1,17 +1,17 @@
-//! In which form a client wants its answer: objects, tables, or only the metadata.
+//! The representation that a client asks for in its `Accept` header: objects, tables, or metadata alone.
 //!
-//! Read from the `Accept` header. kubectl asks for tables, informers of metadata for partial
-//! objects; everybody else gets the objects as they are.
+//! kubectl asks for tables, metadata informers for partial objects, and all other clients for the objects
+//! themselves. The verbs negotiate it; `publish/render.rs` writes it.
 
 use super::query::Query;
 use super::status::StatusError;
 use crate::catalog::ResourceType;
 use crate::go::internal_package;
 
-/// What the objects of an answer are turned into.
+/// What the server turns the objects of a response into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Representation {
-    /// Nothing: they are sent as they are.
+    /// The objects themselves.
     Objects,
     /// Only the metadata is sent.
     Metadata,
@@ -19,7 +19,7 @@ pub enum Representation {
     Table(RowObject),
 }
 
-/// What is sent beside the cells of a row.
+/// What a row carries besides its cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RowObject {
     /// Nothing.
@@ -31,11 +31,11 @@ pub enum RowObject {
     Object,
 }
 
-/// What the server can send for objects.
+/// The media types that the server can send for objects.
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 impl Representation {
-    /// The first form of the header that is known here.
+    /// The first representation in the header that this server supports.
     pub fn negotiate(accept: &str, query: &Query) -> Result<Self, StatusError> {
         if accept.trim().is_empty() {
             return Ok(Self::Objects);
@@ -68,7 +68,7 @@ impl Representation {
     }
 }
 
-/// Refuses clients that read none of the media types in which built-in kinds are sent.
+/// Rejects clients that accept none of the media types of built-in kinds.
 pub fn check_representation(accept: &str, watching: bool) -> Result<(), StatusError> {
     let readable = |entry: &str| {
         let media_type = entry.split(';').next().unwrap_or_default().trim();
@@ -81,32 +81,32 @@ pub fn check_representation(accept: &str, watching: bool) -> Result<(), StatusEr
     Err(StatusError::no_such_representation(&format!("{ACCEPTED}{}", if watching { streams } else { "" })))
 }
 
-/// Refuses watches in YAML, which has no end of an event.
+/// Rejects watches in YAML: a stream of YAML has no marker for the end of an event.
 pub fn check_stream(accept: &str) -> Result<(), StatusError> {
     const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
     if wants_yaml(accept) { Err(StatusError::not_acceptable(STREAMS)) } else { Ok(()) }
 }
 
-/// Whether the first of the media types that can be sent is YAML.
+/// Whether YAML is the first accepted media type that the server can send.
 pub fn wants_yaml(accept: &str) -> bool {
     let media_types = accept.split(',').map(|entry| entry.split(';').next().unwrap_or_default().trim());
     let known = ["application/json", "application/yaml", "application/*", "*/*"];
     media_types.into_iter().find(|media_type| known.contains(media_type)) == Some("application/yaml")
 }
 
-/// Whether metadata is asked for as a list.
+/// Whether the client asks for metadata as a list.
 pub fn asks_for_list(accept: &str) -> bool {
     asked_form(accept) == Some("PartialObjectMetadataList")
 }
 
-/// The form that the first of the media types names.
+/// The `as` parameter of the first media type.
 fn asked_form(accept: &str) -> Option<&str> {
     let first = accept.split(',').next().unwrap_or_default();
     let mut parameters = first.split(';').filter_map(|part| part.trim().split_once('='));
     parameters.find(|(key, _)| *key == "as").map(|(_, form)| form)
 }
 
-/// Refuses lists of metadata where an object is asked for, and the other way round.
+/// Rejects requests for metadata as a list where the response is an object, and vice versa.
 pub fn check_partial(accept: &str, resource: &ResourceType, is_list: bool) -> Result<(), StatusError> {
     let (package, kind, list) = match resource.custom() {
         Some(_) => ("unstructured", "Unstructured", "UnstructuredList"),

@@ -1,7 +1,6 @@
-//! From the path of a request to what it is about.
+//! Routing: from the path of a request to the resource, the namespace, the name and the subresource.
 //!
-//! `http/service.rs` calls [`find`] for every request; the verbs then work with the resource, the
-//! namespace, the name and the subresource of the route.
+//! `http/service.rs` calls [`find`] for every request; the verbs work with the route.
 
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::catalog::{Catalog, ResourceType};
 
-/// What a path leads to.
+/// What a path refers to.
 #[derive(Clone, Debug)]
 pub enum Route {
     /// The list of all paths.
@@ -20,7 +19,7 @@ pub enum Route {
         endpoint: String,
         check: Option<String>,
     },
-    /// Nothing is measured yet; the path exists.
+    /// The path exists, but the cluster exposes no metrics.
     Metrics,
     /// The versions of the core group.
     CoreVersions,
@@ -40,7 +39,7 @@ pub enum Route {
     Objects(ObjectRoute),
 }
 
-/// A path to an object, a collection, or a part of an object.
+/// A path to an object, a collection, or a subresource.
 #[derive(Clone, Debug)]
 pub struct ObjectRoute {
     pub resource: Arc<ResourceType>,
@@ -49,27 +48,27 @@ pub struct ObjectRoute {
     /// None for collections.
     pub name: Option<String>,
     pub subresource: Option<String>,
-    /// Whether the path itself asks for a watch, as paths of old clients do.
+    /// Whether the path itself asks for a watch, as in the deprecated `/watch/` paths.
     pub watching: bool,
 }
 
-/// Why a path leads nowhere.
+/// Why a path refers to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RouteError {
-    /// Nothing starts like that; the answer is plain text.
+    /// No path starts like that; the response is plain text.
     #[error("404 page not found")]
     NoSuchPath,
-    /// The group exists, but not this version or resource of it; the answer is a Status.
+    /// The group exists, but not this version or resource of it; the response is a Status.
     #[error("the server could not find the requested resource")]
     NoSuchResource,
 }
 
-/// Finds what a path leads to.
+/// Finds the route of a path.
 pub fn find(catalog: &Catalog, path: &str) -> Result<Route, RouteError> {
     if path.starts_with("//") {
         return Err(RouteError::NoSuchPath);
     }
-    // An encoded slash separates as any other one does.
+    // An encoded slash separates segments like any other slash.
     let path = percent_decode_str(path).decode_utf8_lossy();
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match parts.as_slice() {
@@ -90,7 +89,7 @@ pub fn find(catalog: &Catalog, path: &str) -> Result<Route, RouteError> {
         ["api", version, rest @ ..] => objects(catalog, "", version, rest),
         ["apis", group, ..] if !catalog.has_group(group) => Err(RouteError::NoSuchPath),
         ["apis", group] => Ok(Route::Group((*group).to_owned())),
-        // Groups of CRDs are served in another way, which knows no other versions.
+        // Another handler serves the groups of CRDs; it knows no other versions.
         ["apis", group, version] if catalog.custom_groups().contains_key(*group) => {
             resources(catalog, group, version).map_err(|_| RouteError::NoSuchPath)
         }
@@ -113,7 +112,7 @@ fn objects(catalog: &Catalog, group: &str, version: &str, rest: &[&str]) -> Resu
         rest => (false, rest),
     };
     let (namespace, rest) = match rest {
-        // Namespaces have parts of their own; everything else below them is in them.
+        // Namespaces have subresources; all other paths below them are resources in them.
         ["namespaces", namespace, rest @ ..]
             if rest.first().is_some_and(|part| !(group.is_empty() && matches!(*part, "status" | "finalize"))) =>
         {
@@ -126,12 +125,12 @@ fn objects(catalog: &Catalog, group: &str, version: &str, rest: &[&str]) -> Resu
         [plural] => (plural, None, None),
         [plural, name] => (plural, Some((*name).to_owned()), None),
         [plural, name, subresource] => (plural, Some((*name).to_owned()), Some((*subresource).to_owned())),
-        // Everything behind a proxy is a path of its own; there are no proxies here.
+        // Everything behind a proxy belongs to the proxied path; this server has no proxies.
         _ => return Err(RouteError::NoSuchResource),
     };
     let resource = catalog.get(group, version, plural).ok_or(RouteError::NoSuchResource)?;
     let out_of_scope = matches!((resource.namespaced, &namespace, &name), (true, None, Some(_)) | (false, Some(_), _));
-    // Custom resources find out later that they have no such part.
+    // Custom resources report a missing subresource later.
     let known_part =
         subresource.as_ref().is_none_or(|name| resource.custom().is_some() || resource.subresource(name).is_some());
     match !out_of_scope && known_part {

@@ -1,15 +1,14 @@
-//! Refusals: what the server answers when it does not do what was asked.
+//! Errors as the server reports them: `metav1.Status` objects.
 //!
-//! Every step of a request gives a [`Refusal`]; `http/service.rs` sends it as a `metav1.Status`. Clients
-//! compare reasons, codes and sometimes whole messages, so each constructor here has the words
-//! of the real server.
+//! Every step of a request returns a [`StatusError`]; `http/service.rs` sends it. Clients compare reasons,
+//! codes and sometimes whole messages, so each constructor uses the words of the real server.
 
 use serde_json::{Map, Value, json};
 
 use crate::catalog::ResourceType;
 use crate::go::FieldError;
 
-/// A refused request, ready to be sent.
+/// An error response, ready to be sent.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{code} {reason}: {message}")]
 pub struct StatusError {
@@ -18,13 +17,13 @@ pub struct StatusError {
     /// The machine-readable reason; empty where the server gives none.
     pub reason: &'static str,
     pub message: String,
-    /// Which object it is about, and the causes; null where the server gives none.
+    /// The object that the error is about, and the causes; null where the server gives none.
     pub details: Box<Value>,
-    /// A token to go on with, if a list cannot go on as it was.
+    /// A new continue token, if the list cannot continue with the old one.
     pub continue_token: Option<String>,
-    /// The whole status, if somebody else has given it.
+    /// The whole status, if a webhook provided it.
     pub given: Option<Box<Value>>,
-    /// What the client should know beside it.
+    /// Warnings to send along.
     pub warnings: Vec<String>,
 }
 
@@ -41,7 +40,7 @@ impl StatusError {
         }
     }
 
-    /// What a webhook has refused, in its own words.
+    /// A webhook rejected the request, in its own words.
     pub fn given(code: u16, message: impl Into<String>, status: Value) -> Self {
         Self { given: Some(Box::new(status)), ..Self::new(code, "", message, Value::Null) }
     }
@@ -52,62 +51,62 @@ impl StatusError {
         self
     }
 
-    /// The request makes no sense.
+    /// The request is malformed.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message, Value::Null)
     }
 
-    /// There is no such token, or none at all.
+    /// The token is missing or wrong.
     pub fn unauthorized() -> Self {
         Self::new(401, "Unauthorized", "Unauthorized", Value::Null)
     }
 
-    /// There is no such resource in the API.
+    /// The API has no such resource.
     pub fn no_such_resource() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource", json!({}))
     }
 
-    /// The resource does not know this verb.
+    /// The resource does not support this verb.
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Self::new(405, "MethodNotAllowed", message, json!({}))
     }
 
-    /// The answer cannot be given in a form that the client reads.
+    /// The server cannot send any media type that the client accepts.
     pub fn not_acceptable(accepted: &str) -> Self {
         let message = format!("only the following media types are accepted: {accepted}");
         Self::new(406, "NotAcceptable", message, Value::Null)
     }
 
-    /// The same for built-in kinds, if the client reads none of the media types of the server.
+    /// The same for built-in kinds, whose message lists the available representations.
     pub fn no_such_representation(available: &str) -> Self {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {available}");
         Self::new(406, "NotAcceptable", message, json!({}))
     }
 
-    /// A list was asked for in the form of an object, or an object in the form of a list.
+    /// The client asked for a list as an object, or for an object as a list.
     pub fn unfit_form(message: impl Into<String>) -> Self {
         Self::new(406, "NotAcceptable", message, Value::Null)
     }
 
-    /// The body is in a form that the server does not read.
+    /// The server does not read the media type of the body.
     pub fn unsupported_media_type(accepted: &str) -> Self {
         let message =
             format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
         Self::new(415, "UnsupportedMediaType", message, Value::Null)
     }
 
-    /// A patch of an unknown kind.
+    /// The media type of a patch is unknown.
     pub fn unsupported_patch_type() -> Self {
         Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type", json!({}))
     }
 
-    /// The body is over the limit.
+    /// The body exceeds the limit.
     pub fn too_large(limit: usize) -> Self {
         Self::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {limit}"), Value::Null)
     }
 
-    /// Something else than the body is over its limit.
+    /// Something other than the body exceeds its limit.
     pub fn request_entity_too_large(message: impl Into<String>) -> Self {
         Self::new(413, "RequestEntityTooLarge", message, Value::Null)
     }
@@ -118,26 +117,26 @@ impl StatusError {
         Self::new(404, "NotFound", message, details(resource, name))
     }
 
-    /// There is such an object already, though it may be on its way out.
+    /// The object exists already; it may be terminating.
     pub fn already_exists(resource: &ResourceType, name: &str, deleting: bool) -> Self {
         let prefix = if deleting { "object is being deleted: " } else { "" };
         let message = format!("{prefix}{} \"{name}\" already exists", resource.qualified());
         Self::new(409, "AlreadyExists", message, details(resource, name))
     }
 
-    /// Somebody else was faster.
+    /// Another client changed the object first.
     pub fn modified(resource: &ResourceType, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(resource, name, why)
     }
 
-    /// The object is not as the request supposes.
+    /// The object is not in the state that the request expects.
     pub fn conflict(resource: &ResourceType, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified());
         Self::new(409, "Conflict", message, details(resource, name))
     }
 
-    /// The same for preconditions of deletions, which name the kind instead of the resource.
+    /// The same for preconditions of deletions, whose message names the kind instead of the resource.
     pub fn precondition(resource: &ResourceType, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified_kind());
         Self::new(409, "Conflict", message, details_of_kind(resource, name))
@@ -154,7 +153,7 @@ impl StatusError {
         Self::new(422, "Invalid", message, details)
     }
 
-    /// The same for a kind that is only a part of others.
+    /// The same for a kind that only occurs as a subresource.
     pub fn invalid_kind(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let message = format!("{kind}.{group} \"{name}\" is invalid: {}", FieldError::message_of_all(errors));
         let details = json!({"name": name, "group": group, "kind": kind, "causes": FieldError::causes(errors)});
@@ -168,20 +167,20 @@ impl StatusError {
         Self::new(422, "Invalid", message, details)
     }
 
-    /// A patch can be read, but not applied.
+    /// The server can read the patch, but not apply it.
     pub fn unprocessable() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self::new(422, "Invalid", message, json!({}))
     }
 
-    /// What a patch makes of an object cannot be read.
+    /// The server cannot decode the patched object.
     pub fn invalid_patch(shown: String, problem: &str) -> Self {
         let error = FieldError::invalid("patch", json!(shown), problem);
         let message = format!(" \"\" is invalid: {error}");
         Self::new(422, "Invalid", message, json!({"causes": FieldError::causes(&[error])}))
     }
 
-    /// Nothing can be created in a namespace that is going away.
+    /// The namespace is terminating and accepts no new objects.
     pub fn terminating(resource: &ResourceType, name: &str, namespace: &str) -> Self {
         let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
         let mut status_error = Self::forbidden(resource, name, &why);
@@ -193,37 +192,37 @@ impl StatusError {
         status_error
     }
 
-    /// The request is understood, but not permitted.
+    /// The server understands the request, but forbids it.
     pub fn forbidden(resource: &ResourceType, name: &str, why: &str) -> Self {
         let message = format!("{} \"{name}\" is forbidden: {why}", resource.qualified());
         Self::new(403, "Forbidden", message, details(resource, name))
     }
 
-    /// The version to go on from is not in the history any more.
+    /// The history does not reach back to the requested version.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message, Value::Null)
     }
 
-    /// A version that is not there yet.
+    /// The requested version is in the future.
     pub fn too_large_version(asked: u64, current: u64) -> Self {
         let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
         Self::new(504, "Timeout", message, json!({"causes": [cause], "retryAfterSeconds": 1}))
     }
 
-    /// The client has not sent the whole body in time.
+    /// The client did not send the whole body in time.
     pub fn slow_body() -> Self {
         Self::new(408, "Timeout", "the body of the request was not sent in time", Value::Null)
     }
 
-    /// The server is at fault.
+    /// The server failed.
     pub fn internal(message: impl Into<String>) -> Self {
         let message = message.into();
         let details = json!({"causes": [{"message": message}]});
         Self::new(500, "InternalError", format!("Internal error occurred: {message}"), details)
     }
 
-    /// An error that a test has asked for, on the wire; its reason is the usual one of its code.
+    /// The error of an injected fault, as sent; without a reason, the usual one for the code.
     pub fn on_demand(code: u16, reason: Option<String>, message: Option<String>, retry_after: Option<u32>) -> Value {
         let usual = match code {
             400 => "BadRequest",
@@ -252,12 +251,12 @@ impl StatusError {
         status
     }
 
-    /// An error without any reason, as the server gives for a few odd requests.
+    /// An error without a reason, as the server sends it for a few unusual requests.
     pub fn bare(message: impl Into<String>) -> Self {
         Self::new(500, "", message, Value::Null)
     }
 
-    /// Its form on the wire.
+    /// The `Status` object to send.
     pub fn to_value(&self) -> Value {
         if let Some(given) = &self.given {
             return (**given).clone();
@@ -283,7 +282,7 @@ impl StatusError {
     }
 }
 
-/// The answer to a deletion that left nothing behind.
+/// The response to a deletion that removed the object.
 pub fn deleted(resource: &ResourceType, name: &str, uid: &str) -> Value {
     let mut details = details(resource, name);
     if let Some(details) = details.as_object_mut() {

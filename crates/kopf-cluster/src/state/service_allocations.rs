@@ -1,4 +1,4 @@
-//! The addresses and ports that services have taken.
+//! The cluster IPs and node ports of services, so that new services get free ones.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,13 +7,13 @@ use serde::Deserialize;
 
 use crate::store::{ObjectKey, Stored};
 
-/// What services have taken, as far as they were read: each version of a service is read once.
+/// The allocations of all services; each version of a service is parsed once.
 #[derive(Debug, Default)]
 pub struct ServiceAllocations {
     entries: Mutex<HashMap<ObjectKey, ServiceEntry>>,
 }
 
-/// What one service has taken.
+/// The allocations of one service.
 #[derive(Debug)]
 struct ServiceEntry {
     version: u64,
@@ -34,7 +34,7 @@ struct ServicePort {
     node_port: Option<i64>,
 }
 
-/// All that is taken.
+/// All allocated addresses and ports.
 #[derive(Debug, Default)]
 pub struct AllocatedAddresses {
     pub addresses: HashSet<String>,
@@ -44,7 +44,7 @@ pub struct AllocatedAddresses {
 impl ServiceAllocations {
     pub fn taken(&self, services: &[Arc<Stored>]) -> AllocatedAddresses {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those of services that are gone are forgotten when they are too many.
+        // Entries of deleted services are dropped when there are too many.
         if entries.len() > 2 * services.len() + 64 {
             entries.clear();
         }
@@ -72,7 +72,7 @@ impl ServiceSpec {
         struct Service {
             spec: Option<ServiceSpec>,
         }
-        // It was checked by its schema before it was written.
+        // The schema was checked before the service was written.
         serde_json::from_slice::<Service>(raw).ok().and_then(|service| service.spec).unwrap_or_default()
     }
 }

@@ -1,9 +1,9 @@
-//! Where objects are stored.
+//! The key of an object within its resource.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Where an object is stored. The order is that of the keys `namespace/name` of a real store.
+/// The namespace and the name of an object. The order is that of the keys `namespace/name` in etcd.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectKey {
     /// Empty for cluster-scoped objects.

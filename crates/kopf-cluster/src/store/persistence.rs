@@ -1,13 +1,17 @@
-//! The data directory: what a cluster knows, kept over restarts and hard ends of the process.
+//! The data directory: keeps a cluster across restarts and crashes.
 //!
-//! Every accepted write goes into a log before it is answered, by one `write` to the operating
-//! system: whatever ends the process, it is there afterwards. The log is brought to the disk
-//! within a second ([`journal::SYNC_INTERVAL`]), so that a loss of power costs that second at
-//! most. When the log has grown, a snapshot of all objects takes its place.
+//! Every accepted write goes into a log before the response, by one `write` to the operating system: it
+//! survives any end of the process. A thread flushes the log to disk within a second
+//! ([`journal::SYNC_INTERVAL`]), so that a power failure loses that second at most. When the log has grown,
+//! a snapshot of all objects replaces it.
 //!
-//! The files, all of them readable by their owner alone, since there are secrets in them:
-//! `lock` (held while the cluster runs), `identity.json` (the token and the certificates),
-//! `snapshot-N` and `log-N`: all objects at a version, and the changes from there on.
+//! Hand-written, because a cluster must start in 1-2 ms and a write must cost microseconds: opening a redb
+//! database and reading 1.5 MB from it took 17 to 60 ms on the same machine, and a write without a flush 80 to
+//! 850 µs.
+//!
+//! The files are readable by their owner only, since they contain secrets: `lock` (held while the cluster
+//! runs), `identity.json` (the token and the certificates), `snapshot-N` and `log-N` (all objects at a
+//! version, and the changes since).
 
 mod directory;
 mod identity;
@@ -29,22 +33,22 @@ use record::ReadError;
 /// Why a cluster cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process works with the directory.
+    /// Another process uses the directory.
     #[error("the data directory {} is in use by another process{}", path.display(), process_text(.process))]
     InUse { path: PathBuf, process: Option<u32> },
-    /// A file or the directory cannot be read or written.
+    /// The directory or a file cannot be read or written.
     #[error("cannot {action} {}: {source}", path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
-    /// A file is not what it should be. Nothing was changed.
+    /// A file is damaged or foreign. Nothing was changed.
     #[error("cannot use {}: {source}", path.display())]
     Unreadable { path: PathBuf, source: ReadError },
-    /// A file that others continue from is not there.
+    /// A file is missing that others continue.
     #[error("{} is missing: there are newer files that continue it", path.display())]
     Missing { path: PathBuf },
     /// The token and the certificates cannot be read.
     #[error("cannot use {}: {reason}", path.display())]
     Identity { path: PathBuf, reason: String },
-    /// No certificate could be made.
+    /// The certificate cannot be generated.
     #[error("cannot make a certificate: {0}")]
     Certificate(#[source] Arc<rcgen::Error>),
 }
@@ -53,14 +57,14 @@ fn process_text(process: &Option<u32>) -> String {
     process.map_or_else(String::new, |process| format!(" (its id is {process})"))
 }
 
-/// What was found in a data directory, ready to go on with.
+/// The recovered state of a data directory.
 pub struct Opened {
     pub store: Store,
     pub journal: Journal,
     pub identity: Identity,
 }
 
-/// Opens a data directory, or makes it.
+/// Opens a data directory, or creates it.
 pub fn open(path: &Path, options: &Options) -> Result<Opened, OpenError> {
     let lock = directory::lock(path)?;
     let identity = Identity::load(path, options.token.as_deref())?;

@@ -1,4 +1,4 @@
-//! An object as the store keeps it: its text, and what is looked for without reading it.
+//! A stored object: its JSON text, and the few fields that are indexed to avoid decoding it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,16 +10,16 @@ use serde_json::{Map, Value};
 
 use super::ObjectKey;
 
-/// How the text of an object begins that tells its version.
+/// The prefix of an object's text that contains its API version.
 const API_VERSION: &[u8] = b"{\"apiVersion\":\"";
 
-/// One version of an object. It never changes; readers share it.
+/// One version of an object. It is immutable; readers share it.
 #[derive(Debug)]
 pub struct Stored {
     pub object_key: ObjectKey,
     /// The global version at which it was written.
     pub version: u64,
-    /// Whether it is marked as deleted.
+    /// Whether it has a deletion timestamp.
     pub deleting: bool,
     /// The uids of its owners, for garbage collection.
     owners: Box<[Box<str>]>,
@@ -29,7 +29,7 @@ pub struct Stored {
     pub raw: Bytes,
 }
 
-/// An object that is ready to be stored, but for its version. It is made before the store is locked.
+/// An object that is serialized except for its version, before the store is locked.
 #[derive(Debug)]
 pub struct Draft {
     deleting: bool,
@@ -37,7 +37,7 @@ pub struct Draft {
     labels: Box<[(Box<str>, Box<str>)]>,
     /// The text, with an empty version.
     text: Vec<u8>,
-    /// Where the version goes; None for what is no object, and so has none.
+    /// Where the version goes; None for values that are not objects.
     version_at: Option<usize>,
 }
 
@@ -46,7 +46,7 @@ impl Draft {
         thread_local! {
             static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
         }
-        /// More is not kept for the next object.
+        /// A larger buffer is not kept for the next object.
         const KEPT: usize = 64 * 1024;
         let metadata = value.get("metadata").and_then(Value::as_object);
         let labels = metadata.and_then(|metadata| metadata.get("labels")?.as_object()).into_iter().flatten();
@@ -69,7 +69,7 @@ impl Draft {
         }
     }
 
-    /// The object at a place and a version.
+    /// The object with a key and a version.
     pub fn at(self, object_key: ObjectKey, version: u64) -> Stored {
         let Self { deleting, owners, labels, text, version_at } = self;
         let raw = match version_at.and_then(|at| text.split_at_checked(at)) {
@@ -77,7 +77,7 @@ impl Draft {
             Some((before, after)) => {
                 let mut digits = [0; 20];
                 let digits = decimal(version, &mut digits);
-                // In just as many bytes as it needs: it stays for long.
+                // Exactly as many bytes as needed: the object stays in memory.
                 let mut raw = Vec::with_capacity(text.len() + digits.len());
                 raw.extend_from_slice(before);
                 raw.extend_from_slice(digits);
@@ -102,9 +102,9 @@ fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
     }
 }
 
-/// Writes the text of an object without its kind; tells where its version goes.
+/// Writes the text of an object without its kind, and returns where its version goes.
 ///
-/// In which version of the API it is stored is told first, where it is found without decoding.
+/// The API version comes first, where it can be found without decoding.
 fn write_object(buffer: &mut Vec<u8>, value: &Value) -> Option<usize> {
     let Value::Object(fields) = value else {
         write_value(buffer, value);
@@ -174,13 +174,13 @@ fn write_name(buffer: &mut Vec<u8>, name: &str) {
 
 fn write_value(buffer: &mut Vec<u8>, value: &Value) {
     if serde_json::to_writer(&mut *buffer, value).is_err() {
-        // A JSON value can always be written; nothing stands for what cannot happen.
+        // Serializing a JSON value cannot fail; null stands for the impossible.
         let _ = buffer.write_all(b"null");
     }
 }
 
 impl Stored {
-    /// An object as it was written before.
+    /// An object from its stored text.
     pub(super) fn read(object_key: ObjectKey, version: u64, raw: Bytes) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(default)]
@@ -198,7 +198,7 @@ impl Stored {
         struct OwnerReference {
             uid: Box<str>,
         }
-        // It was checked by its schema before it was written, and by its checksum since.
+        // The schema was checked before the write, and the checksum since.
         let Indexed { metadata } = serde_json::from_slice(&raw).unwrap_or_default();
         let owners = metadata.owner_references.into_iter().map(|owner| owner.uid).collect();
         Self {
@@ -221,28 +221,28 @@ impl Stored {
         self.labels.iter().find(|(name, _)| &**name == key).map(|(_, value)| &**value)
     }
 
-    /// The same object with other content: in another version of its resource.
+    /// The same object in another API version of its resource.
     pub fn with_value(&self, value: Value) -> Self {
         Draft::of(value).at(self.object_key.clone(), self.version)
     }
 
-    /// The version in which it is stored; built-in kinds do not tell.
+    /// The API version in which it is stored; None for built-in kinds.
     pub fn api_version(&self) -> Option<&str> {
         let rest = self.raw.strip_prefix(API_VERSION)?;
         let end = rest.iter().position(|byte| *byte == b'"')?;
         std::str::from_utf8(&rest[..end]).ok()
     }
 
-    /// The text of all its fields but `apiVersion`, and of the end of the object.
+    /// The text of all fields but `apiVersion`, up to the end of the object.
     pub fn fields_text(&self) -> &[u8] {
         match self.api_version() {
-            // After the closing quote comes a comma, since there is always some metadata.
+            // A comma follows the closing quote, since every object has metadata.
             Some(version) => self.raw.get(API_VERSION.len() + version.len() + 2..).unwrap_or(b"}"),
             None => self.raw.get(1..).unwrap_or(b"}"),
         }
     }
 
-    /// The object as data, still without `kind`.
+    /// The decoded object, still without `kind`.
     pub fn decode(&self) -> Value {
         serde_json::from_slice(&self.raw).unwrap_or_default()
     }

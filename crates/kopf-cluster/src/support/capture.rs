@@ -1,9 +1,9 @@
-//! What a real server publishes about itself, captured by `scripts/capture_api.py`.
+//! The captured documents of a real server, recorded by `scripts/capture_api.py`.
 //!
-//! Discovery and OpenAPI are served from here as they are, the catalog of built-in kinds and
-//! their schemas are read from here. Of each OpenAPI document, such as `openapi/v3/apis/apps/v1`,
-//! the definitions are there once more without descriptions, as `schemas/apis/apps/v1`. Every document is unpacked when it is first needed, so that
-//! a cluster starts in milliseconds; once unpacked, it is shared by all clusters of the process.
+//! Discovery and OpenAPI are served from here unchanged; the catalog reads the built-in kinds and their schemas
+//! from here. Each OpenAPI document, such as `openapi/v3/apis/apps/v1`, exists a second time without
+//! descriptions, as `schemas/apis/apps/v1`. Documents are decompressed on first use, so that a cluster starts
+//! in milliseconds; all clusters of the process share them.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 static ARCHIVE: &[u8] = include_bytes!("../../data/kubernetes-1.36.3.capture");
 
-/// The version of the server that was captured, which the cluster claims to be.
+/// The version of the captured server, which the cluster reports as its own.
 pub const KUBERNETES_VERSION: &str = "v1.36.3";
 
 /// A captured document as text, such as `openapi/v3/apis/apps/v1`; None if there is none.
@@ -29,7 +29,7 @@ pub fn document(name: &str) -> Option<Bytes> {
     Some(document)
 }
 
-/// A captured document as data; kept for the life of the process once decoded.
+/// A captured document as data; cached for the life of the process.
 pub fn value(name: &str) -> Option<Arc<Value>> {
     static DECODED: OnceLock<Mutex<HashMap<String, Arc<Value>>>> = OnceLock::new();
     let decoded = DECODED.get_or_init(Mutex::default);

@@ -1,6 +1,6 @@
 //! The secrets of a cluster: its certificates and its token.
 //!
-//! `cluster.rs` makes them for a cluster in memory, `store/persistence/identity.rs` for one in a data
+//! `cluster.rs` creates them for a cluster in memory, `store/persistence/identity.rs` for one with a data
 //! directory; `http/server.rs` serves with them.
 
 use base64::Engine;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// The certificates of a cluster.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Certificates {
-    /// The certificate of the authority, for clients.
+    /// The CA certificate, for clients.
     pub authority_pem: String,
     /// The certificate of the server, in base64.
     pub certificate: String,
@@ -28,7 +28,7 @@ impl std::fmt::Debug for Certificates {
 }
 
 impl Certificates {
-    /// A new authority, and a certificate of it for this machine.
+    /// Generates a CA, and a server certificate for this machine.
     pub fn generate() -> Result<Self, rcgen::Error> {
         let authority_key = KeyPair::generate()?;
         let mut authority = CertificateParams::default();
@@ -42,7 +42,7 @@ impl Certificates {
         let mut server = CertificateParams::new(names.map(str::to_owned).to_vec())?;
         server.distinguished_name.push(DnType::CommonName, "kopf-cluster");
         server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        // Python 3.13 and newer refuses certificates without it.
+        // Python 3.13 and newer reject certificates without it.
         server.use_authority_key_identifier_extension = true;
         let server_key = KeyPair::generate()?;
         let server_certificate = server.signed_by(&server_key, &issuer)?;
@@ -54,11 +54,11 @@ impl Certificates {
     }
 }
 
-/// A token that nobody guesses.
+/// Generates a secret token.
 pub fn new_token() -> String {
     let mut bytes = [0_u8; 24];
     let provider = rustls::crypto::ring::default_provider();
-    // Without randomness of the system there would be no TLS either.
+    // Without system randomness, TLS would not work either.
     let _ = provider.secure_random.fill(&mut bytes);
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

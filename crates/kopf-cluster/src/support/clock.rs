@@ -1,9 +1,8 @@
 //! Time and randomness of a cluster, in one place.
 //!
-//! The clock runs on tokio's, so that a test with paused time sees its hours pass in
-//! milliseconds in the timestamps of objects, too; and it can be moved on while it runs, for
-//! tests of other languages. Whatever waits in a cluster, waits by this clock. Random names and
-//! uids come from a seed, so that a whole run can be repeated.
+//! The clock follows tokio's clock: in a test with paused time, hours pass in milliseconds, in the timestamps
+//! of objects, too. Tests in other languages can advance it. Everything that waits in a cluster waits by this
+//! clock. Random names and uids come from a seed, so that a run can be repeated.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -12,14 +11,14 @@ use jiff::{SignedDuration, Timestamp, Unit};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// The time of a cluster: the wall clock at its start, moved on by tokio's clock and by hand.
+/// The time of a cluster: the wall clock at its start, advanced by tokio's clock and by tests.
 #[derive(Debug)]
 pub struct Clock {
     /// The wall clock when the cluster was made.
     base: Timestamp,
     /// Tokio's clock at the same moment.
     start: Instant,
-    /// How far it was moved on by hand; whoever waits looks at the time again when it changes.
+    /// How far tests have advanced it; waiting tasks check the time again when it changes.
     skipped: watch::Sender<Duration>,
 }
 
@@ -35,17 +34,17 @@ impl Clock {
         later(self.base, passed)
     }
 
-    /// Moves the time on; what is due by then happens now.
+    /// Advances the clock; everything due by then happens now.
     pub fn advance(&self, by: Duration) {
         self.skipped.send_modify(|skipped| *skipped = skipped.saturating_add(by));
     }
 
-    /// Tells those who wait in another way when the time was moved on.
+    /// Notifies other waiting tasks when a test advances the clock.
     pub fn leaps(&self) -> watch::Receiver<Duration> {
         self.skipped.subscribe()
     }
 
-    /// Waits until a time has come.
+    /// Waits until a point in time.
     pub async fn sleep_until(&self, time: Timestamp) {
         let mut skipped = self.skipped.subscribe();
         loop {
@@ -56,7 +55,7 @@ impl Clock {
             }
             tokio::select! {
                 () = tokio::time::sleep(left) => {}
-                // The sender lives in the clock itself, so this is never an error.
+                // The clock itself owns the sender, so this is never an error.
                 _ = skipped.changed() => {}
             }
         }
@@ -69,13 +68,13 @@ impl Default for Clock {
     }
 }
 
-/// A time after another one; the end of all times at most.
+/// A later point in time; saturates.
 pub fn later(time: Timestamp, by: Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
     time.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
-/// A time as it is stored on objects: in whole seconds.
+/// A timestamp as objects store it: in whole seconds.
 pub fn timestamp(time: Timestamp) -> String {
     let options = jiff::TimestampRound::new().smallest(Unit::Second).mode(jiff::RoundMode::Floor);
     time.round(options).unwrap_or(time).to_string()
@@ -88,7 +87,7 @@ pub struct Randomness {
 }
 
 impl Randomness {
-    /// The same numbers for the same seed; without a seed, others in every process.
+    /// The same seed gives the same numbers; without a seed, every process gets different ones.
     pub fn new(seed: Option<u64>) -> Self {
         Self { state: seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id())) }
     }
@@ -119,7 +118,7 @@ impl Randomness {
         uid
     }
 
-    /// The end of a generated name: no vowels and no look-alikes, so that no words come out.
+    /// The suffix of a generated name: no vowels and no look-alikes, so that it forms no words.
     pub fn suffix(&mut self) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         (0..5).map(|_| char::from(ALPHABET[(self.next() % ALPHABET.len() as u64) as usize])).collect()

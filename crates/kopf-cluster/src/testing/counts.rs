@@ -1,6 +1,6 @@
-//! How often the cluster was asked for what, so that tests can check what an operator does.
+//! Request counts, so that tests can check what an operator does.
 //!
-//! `http/service.rs` counts every request but those of `http/control.rs`; reached by `Cluster::requests`.
+//! `http/service.rs` counts every request but the controls; `Cluster::requests` returns the counts.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::RequestInfo;
 
-/// How many requests there were of one sort.
+/// The number of requests with one verb for one resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct RequestCount {
     /// As in roles: `get`, `list`, `watch`, …
@@ -37,7 +37,7 @@ impl Counts {
         }
     }
 
-    /// What was counted, in the order of resources and verbs.
+    /// The counts, ordered by resource and verb.
     pub fn list(&self) -> Vec<RequestCount> {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = |resource: &str, (verb, count): &(&str, u64)| RequestCount {

@@ -1,8 +1,7 @@
-//! Faults on demand: what goes wrong in real clusters, when a test asks for it.
+//! Injected faults: what goes wrong in real clusters, on demand.
 //!
-//! Tests add rules by [`Faults`], or processes of other languages by `http/control.rs`. `http/service.rs` asks
-//! for every request what goes wrong with it, `verbs/watch.rs` asks again whenever the rules change.
-//! Which rule hits what is decided by plain data in `rules.rs`.
+//! Tests add faults by [`Faults`], other processes by `http/control.rs`. `http/service.rs` looks up the faults of
+//! every request, `verbs/watch.rs` again whenever they change. `faults/fault_rules.rs` decides which fault hits.
 
 mod fault_rules;
 
@@ -30,16 +29,16 @@ pub use fault_rules::{Disruption, RequestFault, WatchFault};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Fault {
-    /// Which requests are meant; all if nothing is said.
+    /// Which requests the fault hits; all by default.
     #[serde(rename = "match", default)]
     pub matches: Match,
-    /// How many requests or watches are hit; all until it is removed if nothing is said.
+    /// How many requests or watches it hits; by default all, until it is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
     pub effect: Effect,
 }
 
-/// Which requests are meant. What is not given can be anything.
+/// Which requests a fault hits. A missing field matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Match {
@@ -58,36 +57,36 @@ pub struct Match {
     pub user_agent: Option<String>,
 }
 
-/// What goes wrong.
+/// The effect of a fault.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum Effect {
-    /// The request is answered later, by the clock of the cluster.
+    /// The response is delayed, by the clock of the cluster.
     Delay { seconds: f64 },
-    /// The request is not carried out; this is the answer.
+    /// The request has no effect; this is the response.
     Error {
         code: u16,
-        /// Made from the code if it is not given.
+        /// By default, the usual reason for the code.
         #[serde(default)]
         reason: Option<String>,
         #[serde(default)]
         message: Option<String>,
-        /// The header of this name, in seconds.
+        /// The `Retry-After` header, in seconds.
         #[serde(default)]
         retry_after: Option<u32>,
     },
-    /// The connection is closed instead of an answer; running watches are cut off at once.
+    /// The server closes the connection instead of responding; running watches are cut off at once.
     Disconnect,
-    /// The request is carried out, but its answer ends in the middle.
+    /// The request takes effect, but its response is truncated.
     CutAnswer,
-    /// Watches end as if their time were over.
+    /// Watches end as if they had timed out.
     EndWatch,
-    /// Watches break off in the middle of their next line.
+    /// Watches are cut off in the middle of their next line.
     CutWatch,
-    /// Watches stay connected, but nothing is sent any more, not even at their end, until the
-    /// fault is removed; then everything follows.
+    /// Watches stay connected, but receive nothing, not even their end, until the fault is removed; then
+    /// everything follows.
     SilenceWatch,
-    /// Watches are told that their version is too old, as after a compaction.
+    /// Watches get the error that their version is too old, as after a compaction.
     ExpireWatch,
     /// Watches get no bookmarks.
     DropBookmarks,
@@ -123,7 +122,7 @@ impl Fault {
         self
     }
 
-    /// Only the next so many requests or watches are hit.
+    /// Limits the fault to this number of requests or watches.
     pub fn times(mut self, times: u64) -> Self {
         self.times = Some(times);
         self
@@ -135,12 +134,12 @@ impl Effect {
         Self::Delay { seconds: by.as_secs_f64() }
     }
 
-    /// An answer with this code, and the usual reason for it.
+    /// A response with this code, and the usual reason for it.
     pub fn error(code: u16) -> Self {
         Self::Error { code, reason: None, message: None, retry_after: None }
     }
 
-    /// The same with the header `Retry-After`; other effects stay as they are.
+    /// Adds the `Retry-After` header; other effects stay unchanged.
     pub fn retry_after(self, seconds: u32) -> Self {
         match self {
             Self::Error { code, reason, message, .. } => {
@@ -154,22 +153,22 @@ impl Effect {
 /// Why a fault cannot be added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FaultError {
-    /// There are so many already that they were forgotten, most probably.
+    /// There are too many faults; a test probably forgot to remove them.
     #[error("there are {0} faults already")]
     TooMany(usize),
-    /// The answer of the fault could not be sent.
+    /// The code is not an error code.
     #[error("{0} is not the code of an error: it must be between 400 and 599")]
     Code(u16),
-    /// It would last for ever, or go back in time.
+    /// The delay is negative or longer than a day.
     #[error("a delay must be between 0 seconds and a day")]
     Delay,
 }
 
-/// A fault that was added.
+/// An active fault.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ActiveFault {
     pub id: u64,
-    /// How many requests and watches were hit.
+    /// How many requests and watches it has hit.
     pub hits: u64,
     #[serde(flatten)]
     pub fault: Fault,
@@ -186,17 +185,17 @@ impl Faults {
         Self { registry }
     }
 
-    /// Adds a fault, and gives its number. Running watches are hit at once.
+    /// Adds a fault, and returns its id. It hits running watches at once.
     pub fn add(&self, fault: Fault) -> Result<u64, FaultError> {
         self.registry.change(|rules| rules.add(fault))
     }
 
-    /// Adds faults in place of all there are.
+    /// Replaces all faults.
     pub fn replace(&self, faults: Vec<Fault>) -> Result<Vec<u64>, FaultError> {
         self.registry.change(|rules| rules.replace(faults))
     }
 
-    /// Removes a fault; false if there was none of this number.
+    /// Removes a fault; false if there is none with this id.
     pub fn remove(&self, id: u64) -> bool {
         self.registry.change(|rules| rules.remove(id))
     }
@@ -210,18 +209,18 @@ impl Faults {
     }
 }
 
-/// The rules, as the way of a request sees them.
+/// The active faults, as requests and watches look them up.
 #[derive(Debug, Default)]
 pub struct FaultRegistry {
     rules: Mutex<FaultRules>,
-    /// Whether there are any, so that requests usually need not look.
+    /// Whether there are any, so that requests usually skip the lock.
     any: AtomicBool,
-    /// Tells running watches that the rules are others.
+    /// Notifies running watches that the faults have changed.
     changed: watch::Sender<()>,
 }
 
 impl FaultRegistry {
-    /// What goes wrong with a request.
+    /// The faults of a request.
     pub fn request(&self, info: &RequestInfo) -> RequestFault {
         match self.any.load(Ordering::Acquire) {
             true => self.rules().hit_request(info),
@@ -229,7 +228,7 @@ impl FaultRegistry {
         }
     }
 
-    /// Follows the rules for a watch that is about to start.
+    /// Subscribes a watch that is about to start.
     pub fn follow(&self, info: RequestInfo) -> WatchFaults {
         WatchFaults { changed: self.changed.subscribe(), since: self.rules().next_id(), hit_by: Vec::new(), info }
     }
@@ -247,19 +246,19 @@ impl FaultRegistry {
     }
 }
 
-/// What a watch remembers about the faults.
+/// The subscription of a watch to the faults.
 #[derive(Debug)]
 pub struct WatchFaults {
     info: RequestInfo,
     changed: watch::Receiver<()>,
-    /// Connections are closed by rules that are not older than the watch: others did so before it began.
+    /// Only faults added after the watch started close its connection.
     since: u64,
-    /// The rules that have hit this watch: each does so once.
+    /// The faults that have hit this watch: each hits once.
     hit_by: Vec<u64>,
 }
 
 impl WatchFaults {
-    /// What goes wrong with the watch now.
+    /// The current faults of the watch.
     pub fn current(&mut self, registry: &FaultRegistry) -> WatchFault {
         self.changed.borrow_and_update();
         match registry.any.load(Ordering::Acquire) {
@@ -268,10 +267,10 @@ impl WatchFaults {
         }
     }
 
-    /// Waits until the rules are others.
+    /// Waits until the faults change.
     pub async fn changed(&mut self) {
         if self.changed.changed().await.is_err() {
-            // The cluster is gone, and this with it.
+            // The cluster is gone, and this watch with it.
             std::future::pending().await
         }
     }

@@ -1,4 +1,4 @@
-//! What is known about a request before it is answered: faults are matched by it, counts are kept by it.
+//! What the server knows about a request before it responds. Faults match by it, counts are kept by it.
 
 use crate::catalog::Verb;
 use crate::request::routes::{ObjectRoute, Route, RouteError};
@@ -6,7 +6,7 @@ use crate::request::{Request, verb_of};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {
-    /// None for what no resource allows.
+    /// None if no resource supports the request.
     pub verb: Option<Verb>,
     /// `pods`, without the group; a path such as `/version` if it is not about objects.
     pub plural: String,
@@ -26,7 +26,7 @@ impl RequestInfo {
                 let first = request.path.trim_start_matches('/').split('/').next().unwrap_or_default();
                 Self { verb: Some(Verb::Get), plural: format!("/{first}"), ..Self::of_client(request) }
             }
-            // Anything can be asked for; it must not fill the counts.
+            // Clients can request anything; that must not fill the counts.
             Err(_) => Self { verb: Some(Verb::Get), plural: "/unknown".into(), ..Self::of_client(request) },
         }
     }
@@ -47,7 +47,7 @@ impl RequestInfo {
         Self { user_agent: request.user_agent().to_owned(), ..Self::default() }
     }
 
-    /// As in roles: `get`, `list`, …; empty for what no resource allows.
+    /// As in roles: `get`, `list`, …; empty if no resource supports the request.
     pub fn verb_name(&self) -> &'static str {
         self.verb.map_or("", Verb::name)
     }

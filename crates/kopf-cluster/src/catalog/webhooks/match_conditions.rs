@@ -1,4 +1,4 @@
-//! The conditions under which a webhook is asked at all: expressions in CEL over a request.
+//! Match conditions: CEL expressions that decide whether a webhook is called for a request.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::values::cel;
 #[derive(Debug)]
 pub struct MatchCondition {
     expression: String,
-    /// Or why it cannot be compiled; such a condition fails.
+    /// The compiled expression, or why it does not compile; such a condition fails.
     program: Result<Program, String>,
 }
 
-/// What a condition can see.
+/// The variables of a condition.
 #[derive(Clone, Copy, Debug)]
 pub struct ConditionInput<'a> {
     pub object: Option<&'a Value>,
@@ -35,7 +35,7 @@ impl MatchCondition {
     }
 }
 
-/// Whether all conditions hold. One that does not hold counts more than any that fails.
+/// Whether all conditions hold. A false condition takes precedence over a failing one.
 pub fn all_hold(conditions: &[MatchCondition], seen: ConditionInput<'_>) -> Result<bool, String> {
     if conditions.is_empty() {
         return Ok(true);
@@ -74,7 +74,7 @@ fn failure(error: &ExecutionError) -> String {
     }
 }
 
-/// Data without a schema, as expressions see it.
+/// Data without a schema, as CEL sees it.
 fn convert(value: &Value) -> CelValue {
     match value {
         Value::Null => CelValue::Null,

@@ -1,8 +1,8 @@
-//! Which requests a webhook is meant for, by the rules of its configuration.
+//! The rules of a webhook: which requests it is called for.
 
 use serde_json::Value;
 
-/// One rule of a webhook: any of each.
+/// One rule of a webhook: it matches any combination of its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleWithOperations {
     operations: Vec<String>,
@@ -12,7 +12,7 @@ pub struct RuleWithOperations {
     scope: Scope,
 }
 
-/// Which objects a rule is about.
+/// The scope of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     All,
@@ -22,7 +22,7 @@ enum Scope {
     Cluster,
 }
 
-/// What a request is about, as rules see it.
+/// A request, as rules match it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subject<'a> {
     pub operation: &'a str,

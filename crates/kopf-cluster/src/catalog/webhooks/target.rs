@@ -1,4 +1,4 @@
-//! Where a webhook is, read from its `clientConfig`.
+//! The address of a webhook, parsed from its `clientConfig`.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-/// Where a webhook is.
+/// The address of a webhook.
 #[derive(Debug)]
 pub struct Target {
     pub address: Address,
-    /// PEM; empty for the roots of the machine.
+    /// PEM; empty for the system's root certificates.
     pub authorities: Vec<u8>,
 }
 
@@ -37,7 +37,7 @@ impl Target {
         Self { address, authorities: STANDARD.decode(text(&config["caBundle"])).unwrap_or_default() }
     }
 
-    /// As it is told in errors.
+    /// The URL, as errors show it.
     pub fn url(&self) -> String {
         match &self.address {
             Address::Url(url) => url.clone(),
@@ -55,7 +55,7 @@ pub struct ConversionWebhook {
 }
 
 impl ConversionWebhook {
-    /// From the `conversion` of a CRD; None if its versions differ in their names only.
+    /// Parses the `conversion` of a CRD; None if its versions differ in their names only.
     pub fn parse(conversion: &Value) -> Option<Self> {
         let is_webhook = conversion["strategy"] == "Webhook";
         is_webhook.then(|| Self { target: Arc::new(Target::parse(&conversion["webhook"]["clientConfig"])) })

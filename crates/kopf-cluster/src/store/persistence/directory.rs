@@ -1,4 +1,4 @@
-//! The directory itself: its lock, and files that only their owner can read.
+//! The data directory itself: its lock, and files that only their owner can read.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::OpenError;
 
-/// Makes the directory if there is none, and takes it for this process while the lock lives.
+/// Creates the directory if necessary, and locks it for this process while the lock lives.
 pub fn lock(directory: &Path) -> Result<File, OpenError> {
     make(directory).map_err(failed("make", directory))?;
     let path = directory.join("lock");
@@ -16,7 +16,7 @@ pub fn lock(directory: &Path) -> Result<File, OpenError> {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut process = String::new();
-            // It is only a hint; without it, the message is shorter.
+            // The process id is only a hint; without it, the message is shorter.
             let _ = file.read_to_string(&mut process);
             return Err(OpenError::InUse { path: directory.to_owned(), process: process.trim().parse().ok() });
         }
@@ -31,7 +31,7 @@ pub fn lock(directory: &Path) -> Result<File, OpenError> {
     Ok(file)
 }
 
-/// Writes a file so that it is there as a whole, or not at all.
+/// Writes a file atomically.
 pub fn replace(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(TEMPORARY);
@@ -43,24 +43,24 @@ pub fn replace(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> i
     sync_directory(path.parent().unwrap_or(Path::new(".")))
 }
 
-/// How unfinished files end; they are removed when a cluster is opened.
+/// The suffix of unfinished files; opening a cluster removes them.
 pub const TEMPORARY: &str = ".unfinished";
 
-/// Opens a log for writing at its end.
+/// Opens a log for appending.
 pub fn open_log(path: &Path) -> io::Result<File> {
     private(OpenOptions::new().append(true).create(true)).open(path)
 }
 
-/// Makes new and renamed files of a directory last.
+/// Makes new and renamed files of a directory durable.
 pub fn sync_directory(directory: &Path) -> io::Result<()> {
     match cfg!(unix) {
         true => File::open(directory)?.sync_all(),
-        // Other systems do not open directories as files, and need not.
+        // Other systems cannot open directories as files, and need not.
         false => Ok(()),
     }
 }
 
-/// Says which step failed on which path.
+/// Wraps an I/O error with the failed step and the path.
 pub fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OpenError {
     let path = path.to_owned();
     move |source| OpenError::Io { action, path, source }
@@ -69,7 +69,7 @@ pub fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Op
 fn make(directory: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
-    // A directory that is there keeps its permissions: it may be shared on purpose.
+    // An existing directory keeps its permissions: it may be shared on purpose.
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(directory)

@@ -1,6 +1,6 @@
-//! Who the cluster is to its clients, kept over restarts: its token, its certificates, its port.
+//! The identity of a cluster across restarts: its token, its certificates, its port.
 //!
-//! With it, a kubeconfig that was handed out before a restart is good after it.
+//! It keeps kubeconfigs valid that were handed out before a restart.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use super::OpenError;
 use super::directory::{failed, replace};
 use crate::support::certificates::Certificates;
 
-/// The version of the file; others are refused.
+/// The version of the file; other versions are rejected.
 const FORMAT: u32 = 1;
 
-/// The identity of a cluster, and the file in which it is kept.
+/// The identity of a cluster, and its file.
 #[derive(Debug)]
 pub struct Identity {
     path: PathBuf,
@@ -27,19 +27,19 @@ struct IdentityFile {
     format: u32,
     token: String,
     certificates: Certificates,
-    /// Where it was served the last time.
+    /// The port of the last run.
     port: Option<u16>,
 }
 
 impl std::fmt::Debug for IdentityFile {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Secrets do not belong into logs.
+        // Secrets do not belong in logs.
         formatter.debug_struct("IdentityFile").field("port", &self.port).finish_non_exhaustive()
     }
 }
 
 impl Identity {
-    /// The identity in a directory; a new one is made if there is none. A given token replaces the kept one.
+    /// Loads the identity of a directory, or creates it. A given token replaces the stored one.
     pub fn load(directory: &Path, token: Option<&str>) -> Result<Self, OpenError> {
         let path = directory.join("identity.json");
         let unusable = |reason: String| OpenError::Identity { path: path.clone(), reason };
@@ -82,17 +82,17 @@ impl Identity {
         self.content().certificates.clone()
     }
 
-    /// Where it was served the last time.
+    /// The port of the last run.
     pub fn port(&self) -> Option<u16> {
         self.content().port
     }
 
-    /// Remembers where it is served.
+    /// Stores the port for the next run.
     pub fn set_port(&self, port: u16) {
         let mut content = self.content();
         if content.port != Some(port) {
             content.port = Some(port);
-            // If it cannot be kept, the next start takes another port, as without a directory.
+            // If this fails, the next run takes another port, as without a directory.
             let _ = write(&self.path, &content);
         }
     }

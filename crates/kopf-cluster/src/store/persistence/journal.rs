@@ -1,8 +1,7 @@
 //! Writes the log of a data directory, and snapshots when it has grown.
 //!
-//! `state.rs` appends every change before it makes it, under the lock of the store. A thread of
-//! its own (the thread) brings what was written to the disk, and writes snapshots aside, so that
-//! no request waits for a disk.
+//! `state.rs` appends every change before committing it, under the lock of the store. A sync thread flushes
+//! the log to disk and writes snapshots, so that no request waits for the disk.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -19,13 +18,13 @@ use super::record::{FileType, HEADER_SIZE, Header, Record, encode_put, encode_re
 use super::recovery::{Position, log_path, snapshot_path};
 use crate::store::{Change, Event, Snapshot};
 
-/// How long a written change waits at most to be brought to the disk.
+/// How long an appended change waits at most to be flushed to disk.
 pub const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A snapshot is due when the log is this many times as long as the last one.
 const GROWTH: u64 = 2;
 
-/// The log that is being written.
+/// The open log.
 #[derive(Debug)]
 pub struct Journal {
     directory: PathBuf,
@@ -36,42 +35,42 @@ pub struct Journal {
     length: u64,
     /// Snapshots are not due before this length of the log.
     limit: u64,
-    /// Set when the end of the log is in an unknown state; then nothing is accepted any more.
+    /// Set when the end of the log is in an unknown state; the journal then rejects all writes.
     broken: bool,
     /// Reused for every record.
     buffer: Vec<u8>,
     shared: Arc<SyncState>,
     orders: Option<Sender<SyncCommand>>,
     sync_thread: Option<JoinHandle<()>>,
-    /// Held as long as the directory is used; freed by the system when the process ends.
+    /// Held while the directory is in use; the operating system frees it when the process ends.
     _lock: File,
 }
 
-/// What the thread and the journal tell each other.
+/// What the journal and the sync thread share.
 #[derive(Debug, Default)]
 struct SyncState {
-    /// Whether anything was written that is not on the disk yet.
+    /// Whether the log has changes that are not on disk yet.
     dirty: AtomicBool,
     /// Whether a snapshot is being written.
     busy: AtomicBool,
     snapshot_size: AtomicU64,
 }
 
-/// What the thread has to do.
+/// A command for the sync thread.
 enum SyncCommand {
-    /// There is something new in the log.
+    /// Flush the log.
     Sync,
-    /// The log is this file from now on; a snapshot takes the place of all before it.
+    /// Continue with this log file, and write a snapshot that replaces everything before it.
     Snapshot { log: File, generation: u64, snapshot: Snapshot },
 }
 
 impl Journal {
-    /// Goes on with a log where its last whole record ends, or makes it.
+    /// Continues a log after its last whole record, or creates it.
     pub fn open(directory: &Path, lock: File, position: Position, limit: u64) -> Result<Self, OpenError> {
         let path = log_path(directory, position.generation);
         let mut file = open_log(&path).map_err(failed("open", &path))?;
         let mut length = position.length;
-        // What follows the last whole record was cut, and so never answered.
+        // The rest was truncated, so the client never got a response.
         file.set_len(length).map_err(failed("cut", &path))?;
         if length == 0 {
             let header =
@@ -108,7 +107,7 @@ impl Journal {
         })
     }
 
-    /// Writes a change that is about to be made. If that fails, it must not be made.
+    /// Appends a change that is about to be committed. If that fails, the change must not be committed.
     pub fn append(&mut self, resource: &str, event: &Event) -> io::Result<()> {
         if self.broken {
             return Err(io::Error::other("the log could not be written before"));
@@ -120,7 +119,7 @@ impl Journal {
             _ => encode_put(&mut self.buffer, object.version, resource, &object.object_key, &object.raw),
         }
         if let Err(error) = self.file.write_all(&self.buffer) {
-            // A part of it may be there; the next record must not follow that.
+            // A part of the record may be written; the next record must not follow it.
             self.broken = self.file.set_len(self.length).is_err();
             return Err(error);
         }
@@ -131,13 +130,13 @@ impl Journal {
         Ok(())
     }
 
-    /// Whether the log has grown so much that a snapshot should take its place.
+    /// Whether the log is long enough to be replaced by a snapshot.
     pub fn is_long(&self) -> bool {
         let due = self.shared.snapshot_size.load(Ordering::Relaxed).saturating_mul(GROWTH).max(self.limit);
         self.length > due && !self.shared.busy.load(Ordering::Acquire)
     }
 
-    /// Begins a new log, and has a snapshot written that takes the place of the ones before.
+    /// Begins a new log, and requests a snapshot that replaces the previous files.
     pub fn rotate(&mut self, snapshot: Snapshot) {
         let generation = self.generation + 1;
         match self.begin_log(generation, snapshot.version) {
@@ -149,7 +148,7 @@ impl Journal {
                 self.order(SyncCommand::Snapshot { log, generation, snapshot });
             }
             Err(_) => {
-                // The current log goes on, and nothing may pretend to continue it.
+                // Continue the current log; no other file may claim to follow it.
                 let removed = std::fs::remove_file(log_path(&self.directory, generation));
                 self.broken = removed.is_err_and(|error| error.kind() != io::ErrorKind::NotFound);
                 self.limit = self.limit.max(self.length).saturating_mul(2);
@@ -157,9 +156,9 @@ impl Journal {
         }
     }
 
-    /// The file of a new log, for this and for the thread.
+    /// The file of a new log, for the journal and for the sync thread.
     fn begin_log(&self, generation: u64, version: u64) -> io::Result<(File, File)> {
-        // Only the last log may end anywhere, so this one has to be whole on the disk first.
+        // Only the last log may be truncated, so this one must be complete on disk first.
         self.file.sync_data()?;
         let mut file = open_log(&log_path(&self.directory, generation))?;
         file.write_all(&Header { file_type: FileType::Log, generation, version }.encode())?;
@@ -170,7 +169,7 @@ impl Journal {
 
     fn order(&self, order: SyncCommand) {
         if let Some(orders) = &self.orders {
-            // The thread lives as long as this.
+            // The sync thread lives as long as the journal.
             let _ = orders.send(order);
         }
     }
@@ -178,7 +177,7 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // Without orders the thread brings the rest to the disk, and ends.
+        // When the channel closes, the sync thread flushes the rest and ends.
         self.orders = None;
         if let Some(sync_thread) = self.sync_thread.take() {
             let _ = sync_thread.join();
@@ -186,7 +185,7 @@ impl Drop for Journal {
     }
 }
 
-/// The thread that works with the disk.
+/// The thread that writes to disk.
 struct SyncThread {
     directory: PathBuf,
     log: File,
@@ -197,7 +196,7 @@ impl SyncThread {
     fn run(mut self, orders: &Receiver<SyncCommand>) {
         while let Ok(order) = orders.recv() {
             self.carry_out(order);
-            // Changes that come in the meantime go to the disk together.
+            // Changes that arrive in the meantime are flushed together.
             let due = Instant::now() + SYNC_INTERVAL;
             while let Ok(order) = orders.recv_timeout(due.saturating_duration_since(Instant::now())) {
                 self.carry_out(order);
@@ -212,7 +211,7 @@ impl SyncThread {
             SyncCommand::Sync => {}
             SyncCommand::Snapshot { log, generation, snapshot } => {
                 self.log = log;
-                // Without it, everything is still in the logs: it is tried again when they have grown.
+                // The logs still have everything; the journal retries when they have grown.
                 if let Ok(size) = write_snapshot(&self.directory, generation, &snapshot) {
                     self.shared.snapshot_size.store(size, Ordering::Relaxed);
                     remove_older(&self.directory, generation);
@@ -224,13 +223,13 @@ impl SyncThread {
 
     fn sync(&self) {
         if self.shared.dirty.swap(false, Ordering::AcqRel) {
-            // It is tried again after the next change; until then, only a loss of power would lose anything.
+            // The next change retries; until then, only a power failure would lose anything.
             let _ = self.log.sync_data();
         }
     }
 }
 
-/// Writes all objects aside, and puts the file in place when it is whole.
+/// Writes all objects to a temporary file, and renames it when complete.
 fn write_snapshot(directory: &Path, generation: u64, snapshot: &Snapshot) -> io::Result<u64> {
     let mut size = HEADER_SIZE as u64;
     replace(&snapshot_path(directory, generation), |file| {
@@ -252,11 +251,11 @@ fn write_snapshot(directory: &Path, generation: u64, snapshot: &Snapshot) -> io:
     Ok(size)
 }
 
-/// Removes the files that a snapshot has made needless.
+/// Removes the files that a snapshot replaces.
 fn remove_older(directory: &Path, generation: u64) {
     for older in (0..generation).rev() {
         let removed = [log_path(directory, older), snapshot_path(directory, older)].map(std::fs::remove_file);
-        // Everything before was removed with the snapshots before; an attempt that failed left its log.
+        // Older files were removed with earlier snapshots; a failed attempt leaves its log.
         if removed.iter().all(Result::is_err) {
             break;
         }
@@ -286,7 +285,7 @@ mod tests {
         assert_eq!(write(&mut journal, "a").unwrap(), 2);
         let writable = std::mem::replace(&mut journal.file, File::open(log_path(&path, 0)).unwrap());
         write(&mut journal, "b").unwrap_err();
-        // A file that cannot even be cut is not written to any more.
+        // The journal stops writing to a file that it cannot truncate.
         journal.file = writable;
         assert!(write(&mut journal, "c").unwrap_err().to_string().contains("before"));
         journal.broken = false;

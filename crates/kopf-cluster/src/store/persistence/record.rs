@@ -1,9 +1,8 @@
-//! What the files of a data directory consist of: a header, and records one after another.
+//! The file format of a data directory: a header, then records.
 //!
-//! Bytes in, records out, and back; no I/O. `journal.rs` writes logs and snapshots with it,
-//! `recovery.rs` reads them. Each record says how long it is and carries a checksum, so that one
-//! that was cut by the end of the process is recognised and left out, and damage anywhere else
-//! is told from it: behind damage, there are further whole records.
+//! Pure encoding and decoding, without I/O. `journal.rs` writes logs and snapshots with it, `recovery.rs`
+//! reads them. Each record has a length and a checksum. A record that the end of the process truncated is
+//! recognized and dropped; any other damage is an error, because whole records follow it.
 
 use std::sync::Arc;
 
@@ -11,10 +10,10 @@ use bytes::Bytes;
 
 use crate::store::ObjectKey;
 
-/// The first bytes of every file of ours.
+/// The magic bytes of every file.
 const MAGIC: &[u8; 8] = b"KOPFDATA";
 
-/// The version of the format; files of other versions are refused.
+/// The version of the format; files of other versions are rejected.
 pub const FORMAT: u32 = 1;
 
 /// Starts each record. None of these bytes occurs in UTF-8, so it is never a part of an object.
@@ -23,13 +22,13 @@ const MARKER: [u8; 4] = [0xff, 0xfe, 0xff, 0xc0];
 /// The marker, the length of the content, and the checksum of both length and content.
 const FRAME_SIZE: usize = 12;
 
-/// No content is longer; far above what requests can bring.
+/// The length limit of a record; far above the size limit of requests.
 const CONTENT_LIMIT: usize = 64 * 1024 * 1024;
 
 /// The size of a header in its file.
 pub const HEADER_SIZE: usize = 36;
 
-/// What a file is.
+/// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileType {
     /// Changes, in the order of their versions.
@@ -38,40 +37,40 @@ pub enum FileType {
     Snapshot,
 }
 
-/// The beginning of a file.
+/// The header of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     pub file_type: FileType,
     /// The number of the file: a log continues the snapshot of the same generation.
     pub generation: u64,
-    /// The version of the store before the first record of a log, or of all of a snapshot.
+    /// The version of the store before the first record of a log, or of the whole snapshot.
     pub version: u64,
 }
 
-/// One entry of a file.
+/// One record of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// An object is there, in this state.
+    /// An object exists, in this state.
     Put { version: u64, resource: Arc<str>, object_key: ObjectKey, raw: Bytes },
-    /// An object is not there any more.
+    /// An object was deleted.
     Remove { version: u64, resource: Arc<str>, object_key: ObjectKey },
     /// A snapshot ends here, after this number of objects.
     End { count: u64 },
 }
 
-/// Why a file cannot be read.
+/// Why a file is unreadable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// It is some other file.
+    /// It is not a file of a data directory.
     #[error("it is not a file of an embedded cluster")]
     Foreign,
-    /// It was written by another version of this program.
+    /// Another version of this program wrote it.
     #[error("it has the format {0}, while {FORMAT} is known here")]
     Format(u32),
     /// It ends within its header.
     #[error("its header is cut")]
     CutHeader,
-    /// It was changed since it was written.
+    /// Its content does not match its checksum.
     #[error("it is damaged at byte {offset}: {reason}")]
     Damaged { offset: usize, reason: &'static str },
 }
@@ -80,7 +79,7 @@ pub enum ReadError {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Records {
     pub records: Vec<Record>,
-    /// Where the last whole record ends; what follows was cut while it was written.
+    /// Where the last whole record ends; the rest was truncated.
     pub end: usize,
 }
 
@@ -161,7 +160,7 @@ impl Record {
     }
 }
 
-/// Appends the record of an object that is there.
+/// Appends the record of an existing object.
 pub fn encode_put(into: &mut Vec<u8>, version: u64, resource: &str, object_key: &ObjectKey, raw: &[u8]) {
     encode_frame(into, |content| {
         encode_place(content, b'P', version, resource, object_key);
@@ -169,7 +168,7 @@ pub fn encode_put(into: &mut Vec<u8>, version: u64, resource: &str, object_key: 
     });
 }
 
-/// Appends the record of an object that is not there any more.
+/// Appends the record of a deleted object.
 pub fn encode_remove(into: &mut Vec<u8>, version: u64, resource: &str, object_key: &ObjectKey) {
     encode_frame(into, |content| encode_place(content, b'R', version, resource, object_key));
 }
@@ -178,7 +177,7 @@ fn encode_place(content: &mut Vec<u8>, kind: u8, version: u64, resource: &str, o
     content.push(kind);
     content.extend_from_slice(&version.to_le_bytes());
     for text in [resource, &object_key.namespace, &object_key.name] {
-        // Names are checked before they get here: they have a few hundred bytes at most.
+        // Names were validated before: they have a few hundred bytes at most.
         content.extend_from_slice(&(text.len() as u16).to_le_bytes());
         content.extend_from_slice(text.as_bytes());
     }
@@ -195,7 +194,7 @@ fn encode_frame(into: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
     into[start + 8..start + 12].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Reads all records of a file after its header, up to the first one that was cut.
+/// Reads all records of a file after its header, up to a truncated one.
 pub fn decode_all(bytes: &[u8]) -> Result<Records, ReadError> {
     let mut records = Vec::new();
     let mut end = HEADER_SIZE;
@@ -327,7 +326,7 @@ mod tests {
             let hit = ends.iter().filter(|end| **end <= position).count();
             let start = if hit == 0 { HEADER_SIZE } else { ends[hit - 1] };
             match decode_all(&bytes) {
-                // Only the last record can be taken for one that was cut.
+                // Only the last record can be mistaken for a truncated one.
                 Ok(read) => {
                     prop_assert_eq!(hit, records.len() - 1);
                     prop_assert_eq!(&read.records[..], &records[..hit]);

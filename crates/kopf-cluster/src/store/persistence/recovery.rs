@@ -1,7 +1,7 @@
 //! Reads a data directory when a cluster is opened: the newest snapshot, and the logs after it.
 //!
-//! Each file says from which version it goes on, so that a missing one is noticed. Only the very
-//! last log can end within a record: that one was never answered.
+//! Each file names the version that it continues from, so that a missing one is noticed. Only the last log
+//! can end within a record: that write was never acknowledged.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::store::ObjectKey;
 /// All objects of all resources, with their versions.
 pub type RecoveredObjects = HashMap<Arc<str>, BTreeMap<ObjectKey, (u64, Bytes)>>;
 
-/// What the files of a directory say.
+/// The content of a data directory.
 #[derive(Debug)]
 pub struct Recovered {
     pub version: u64,
@@ -25,14 +25,14 @@ pub struct Recovered {
     pub position: Position,
 }
 
-/// Where writing goes on.
+/// Where the journal continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// The generation of the log to be continued.
+    /// The generation of the log to continue.
     pub generation: u64,
     /// The version of the latest change in it.
     pub version: u64,
-    /// The length of its whole records; 0 if it has to be made.
+    /// The length of its whole records; 0 if the file does not exist.
     pub length: u64,
     /// The size of the snapshot that it continues.
     pub snapshot_size: u64,
@@ -100,7 +100,7 @@ impl Recovered {
         self.position.generation = generation;
         let header = match Header::decode(&bytes) {
             Ok(header) => header,
-            // The process was ended while it made the file.
+            // The process ended while it created the file.
             Err(ReadError::CutHeader) if last => {
                 self.position.length = 0;
                 return Ok(());
@@ -178,7 +178,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Removes what the newest snapshot has made needless.
+    /// Removes the files that the newest snapshot replaces.
     fn remove_superseded(self, directory: &Path, first: u64) {
         let old = |generations: Vec<u64>, path: fn(&Path, u64) -> PathBuf| {
             let old = generations.into_iter().filter(move |generation| *generation < first);
@@ -186,7 +186,7 @@ impl Files {
         };
         let superseded = [old(self.snapshots, snapshot_path), old(self.logs, log_path), self.unfinished];
         for path in superseded.into_iter().flatten() {
-            // What cannot be removed takes room, and nothing else.
+            // A file that cannot be removed only takes space.
             let _ = std::fs::remove_file(path);
         }
     }

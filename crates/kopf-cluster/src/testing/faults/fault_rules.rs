@@ -5,25 +5,25 @@ use std::time::Duration;
 use super::{ActiveFault, Effect, Fault, FaultError, Match};
 use crate::testing::RequestInfo;
 
-/// Nobody needs more faults at once.
+/// The limit of active faults.
 const LIMIT: usize = 1000;
 
-/// No delay is longer.
+/// The longest delay.
 const LONGEST_DELAY_SECONDS: f64 = 86_400.0;
 
-/// What goes wrong with a request.
+/// The faults that hit a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestFault {
-    /// How long it takes; before everything else.
+    /// The delay before everything else.
     pub delay: Duration,
     /// An error, a disconnection or a cut, if any.
     pub effect: Option<Effect>,
 }
 
-/// What goes wrong with a watch.
+/// The faults that hit a watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatchFault {
-    /// Whether bookmarks are left out.
+    /// Whether the watch gets no bookmarks.
     pub no_bookmarks: bool,
     pub disruption: Option<Disruption>,
 }
@@ -31,15 +31,15 @@ pub struct WatchFault {
 /// What happens to the stream of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disruption {
-    /// It ends in order.
+    /// It ends regularly.
     End,
-    /// It breaks off.
+    /// It is cut off.
     Disconnect,
-    /// It breaks off in the middle of its next line.
+    /// It is cut off in the middle of its next line.
     CutLine,
-    /// Nothing is sent for now.
+    /// It pauses.
     Silence,
-    /// It ends with the news that its version is too old.
+    /// It ends with the error that its version is too old.
     Expire,
 }
 
@@ -56,7 +56,7 @@ impl FaultRules {
         if self.rules.len() >= LIMIT {
             return Err(FaultError::TooMany(LIMIT));
         }
-        // They are counted from 1, as processes are.
+        // Ids start at 1.
         self.next_id = self.next_id.max(1);
         let id = self.next_id;
         self.next_id += 1;
@@ -91,12 +91,12 @@ impl FaultRules {
         self.rules.is_empty()
     }
 
-    /// The number that the next fault gets.
+    /// The id of the next fault.
     pub fn next_id(&self) -> u64 {
         self.next_id.max(1)
     }
 
-    /// What goes wrong with a new request: all delays, and the first other effect.
+    /// The faults of a new request: all delays, and the first other effect.
     pub fn hit_request(&mut self, info: &RequestInfo) -> RequestFault {
         let mut hit = RequestFault::default();
         for rule in self.rules.iter_mut().filter(|rule| rule.is_due() && rule.fault.matches.covers(info)) {
@@ -114,7 +114,7 @@ impl FaultRules {
         hit
     }
 
-    /// What goes wrong with a watch: the first effect on its stream that stands, and whether it gets bookmarks.
+    /// The faults of a watch: the first effect on its stream, and whether it gets bookmarks.
     pub fn hit_watch(&mut self, info: &RequestInfo, since: u64, hit_by: &mut Vec<u64>) -> WatchFault {
         let mut fault = WatchFault::default();
         for rule in self.rules.iter_mut().filter(|rule| rule.fault.matches.covers(info)) {
@@ -152,7 +152,7 @@ impl ActiveFault {
 }
 
 impl Match {
-    /// Whether a request is meant.
+    /// Whether the fault applies to a request.
     fn covers(&self, info: &RequestInfo) -> bool {
         let same = |wanted: &Option<String>, given: Option<&str>| wanted.is_none() || wanted.as_deref() == given;
         same(&self.verb, Some(info.verb_name()))
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(rules.list()[0].hits, 1);
         assert!(rules.remove(silence));
         assert_eq!(rules.hit_watch(&info(), since, &mut one), quiet);
-        // A connection that was made in spite of the rule is not closed by it.
+        // The fault does not close a connection that is newer than itself.
         rules.add(Fault::new(Effect::Disconnect)).unwrap();
         let cut = WatchFault { no_bookmarks: true, disruption: Some(Disruption::Disconnect) };
         assert_eq!(rules.hit_watch(&info(), since, &mut one), cut);
