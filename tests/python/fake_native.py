@@ -1,4 +1,4 @@
-"""A stand-in for the engine: takes no decisions, only carries jobs to the front and answers back.
+"""A stand-in for the engine: makes no decisions, only passes jobs to the front and answers back.
 
 Tests push jobs and wait for their answers; `install()` puts it in place of `kopf._native`.
 """
@@ -9,12 +9,7 @@ import json
 import os
 import sys
 import types
-from typing import Any
-
-KINDS = ('LOG', 'ACTIVITY', 'CONFIGURE', 'LOGIN', 'CALL', 'FILTERS', 'CHOOSE', 'STORAGE_READ',
-         'STORAGE_WRITE', 'TRANSFORM', 'UNINDEX', 'SUB_DONE', 'READY', 'FINISHED',
-         'ADMISSION', 'SERVED', 'REVIEWED', 'PULSE',
-         'STOP', 'DELAY', 'ACTIVITIES')
+from typing import Any, TypeVar
 
 RESOURCE = {
     'group': 'kopf.dev', 'version': 'v1', 'plural': 'kopfexamples', 'kind': 'KopfExample',
@@ -23,10 +18,10 @@ RESOURCE = {
 }
 
 
-class Keeper:
-    """What keeps the memo of an object."""
+class ObjectMemory:
+    """Where the memo of an object is."""
 
-    memory: Any = None
+    memo: Any = None
 
 
 class Cycle:
@@ -42,86 +37,24 @@ class Cycle:
         self.new = _encode(fields.get('new'))
         self.diff = _encode(fields.get('diff'))
         self.context: Any = None
-        self.keeper = fields.get('keeper') or Keeper()
+        self.memory = fields.get('memory') or ObjectMemory()
 
 
 class Job:
     """One job. The answer is kept, and can be waited for."""
 
-    def __init__(self, kind: int, operator: Operator, **fields: Any) -> None:
-        self.kind = kind
-        self.operator = operator
-        self.message = fields.get('message')
-        self.level = fields.get('level', 20)
-        self.logger = fields.get('logger', 'kopf.objects')
-        self.reference = fields.get('reference')
-        self.local = fields.get('local', False)
-        self.error = fields.get('error')
-        self.handler = fields.get('handler', 0)
-        self.handlers = fields.get('handlers', ())
-        self.state = fields.get('state')
-        self.activity = fields.get('activity')
-        self.cycle = fields.get('cycle')
-        self.review = fields.get('review')
-        self.number = fields.get('number', 0)
-        self.content = fields.get('content')
-        self.retry = fields.get('retry', 0)
-        self.started = fields.get('started', 1600000000.0)
-        self.runtime = fields.get('runtime', 0.0)
-        self.timeout = fields.get('timeout')
-        self.call_number = fields.get('call_number')
-        self.reasons = fields.get('reasons', 0)
-        self.live = fields.get('live')
-        cycle = self.cycle
-        self.old = _encode(fields['old']) if 'old' in fields else cycle and cycle.old
-        self.new = _encode(fields['new']) if 'new' in fields else cycle and cycle.new
-        self.diff = _encode(fields['diff']) if 'diff' in fields else cycle and cycle.diff
-        self.questions = fields.get('questions', ())
-        self.operations = fields.get('operations')
-        self.body = fields.get('body')
-        self.uid = fields.get('uid', '')
-        self.ids = fields.get('ids', ())
-        self.token = fields.get('token')
-        self.done = fields.get('done', False)
-        self.delay = fields.get('delay')
-        self.rounds: list[tuple[list[dict[str, Any]], str | None, Any]] = []
+    fields: dict[str, Any] = {}
+
+    def __init__(self, **fields: Any) -> None:
+        unknown = fields.keys() - self.fields.keys()
+        assert not unknown, f'{type(self).__name__} has no {unknown}'
+        for name, default in self.fields.items():
+            setattr(self, name, fields.get(name, default))
         self._loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[Any] = self._loop.create_future()
-        self._round: asyncio.Future[Any] = self._loop.create_future()
-
-    def answer(self, value: Any, /) -> None:
-        self._set(('answer', value))
-
-    def fail(self, error: BaseException, /) -> None:
-        self._set(('fail', error))
-
-    def answer_call(self, result: Any, patch: Any, transformations: bool,
-                    warnings: list[str] | None = None) -> None:
-        more = {} if warnings is None else {'warnings': warnings}
-        _read(result), _read(patch)
-        self._set(('done', {'result': result, 'patch': patch, 'fns': transformations, **more}))
-
-    def fail_call(self, kind: str, message: str, display: str, delay: float | None,
-                  error: BaseException, patch: Any, transformations: bool,
-                  warnings: list[str] | None = None, code: int | None = None) -> None:
-        more = {} if warnings is None else {'warnings': warnings, 'code': code}
-        _read(patch), message.encode(), display.encode()
-        assert delay is None or isinstance(delay, (int, float))
-        self._set((kind, {'message': message, 'display': display, 'delay': delay,
-                          'error': error, 'patch': patch, 'fns': transformations, **more}))
-
-    def execute(self, handlers: str, lifecycle: str | None, token: Any, /) -> None:
-        item = (json.loads(handlers), lifecycle, token)
-        self.rounds.append(item)
-        self._loop.call_soon_threadsafe(self._set_future, self._round, item)
 
     async def get_answer(self) -> tuple[str, Any]:
         return await asyncio.wait_for(self._answer, 10)
-
-    async def get_round(self) -> tuple[list[dict[str, Any]], str | None, Any]:
-        item = await asyncio.wait_for(self._round, 10)
-        self._round = self._loop.create_future()
-        return item
 
     def _set(self, value: Any) -> None:
         self._loop.call_soon_threadsafe(self._set_future, self._answer, value)
@@ -130,6 +63,167 @@ class Job:
     def _set_future(future: asyncio.Future[Any], value: Any) -> None:
         assert not future.done(), f"answered twice: {future} and {value}"
         future.set_result(value)
+
+
+class Question(Job):
+    """A job that is answered by one value."""
+
+    def answer(self, value: Any = None, /) -> None:
+        self._set(('answer', value))
+
+    def fail(self, error: BaseException, /) -> None:
+        self._set(('fail', error))
+
+
+class Call(Job):
+    """The call of a function."""
+
+    fields: dict[str, Any] = {'handler': 0, 'started': 1600000000.0}
+
+    def answer(self, result: Any, patch: Any, transformations: bool, *warnings: list[str]) -> None:
+        more = {'warnings': warnings[0]} if warnings else {}
+        _read(result), _read(patch)
+        self._set(('done', {'result': result, 'patch': patch, 'fns': transformations, **more}))
+
+    def answer_error(self, error: tuple[Any, ...], patch: Any, transformations: bool,
+                     *warnings: list[str]) -> None:
+        error_type, message, display, delay, raised, code = error
+        more = {'warnings': warnings[0], 'code': code} if warnings else {}
+        _read(patch), message.encode(), display.encode()
+        assert delay is None or isinstance(delay, (int, float))
+        self._set((error_type, {'message': message, 'display': display, 'delay': delay,
+                                'error': raised, 'patch': patch, 'fns': transformations, **more}))
+
+    def fail(self, error: BaseException, /) -> None:
+        self._set(('fail', error))
+
+
+class CallHandler(Call):
+    fields = {**Call.fields, 'cycle': None, 'retry': 0, 'runtime': 0.0, 'timeout': None,
+              'old': None, 'new': None, 'diff': None, 'call_number': None, 'latest_body': None}
+
+    cycle: Cycle
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**fields)
+        for name in ('old', 'new', 'diff'):
+            value = _encode(fields[name]) if name in fields else getattr(self.cycle, name)
+            setattr(self, name, value)
+        self.sub_batches: list[tuple[list[dict[str, Any]], str | None, Any]] = []
+        self._sub_batch: asyncio.Future[Any] = self._loop.create_future()
+
+    def execute(self, handlers: str, lifecycle: str | None, token: Any, /) -> None:
+        item = (json.loads(handlers), lifecycle, token)
+        self.sub_batches.append(item)
+        self._loop.call_soon_threadsafe(self._set_future, self._sub_batch, item)
+
+    async def get_sub_batch(self) -> tuple[list[dict[str, Any]], str | None, Any]:
+        item = await asyncio.wait_for(self._sub_batch, 10)
+        self._sub_batch = self._loop.create_future()
+        return item
+
+
+class CallActivity(Call):
+    fields = {**Call.fields, 'activity': 'startup', 'retry': 0, 'runtime': 0.0, 'timeout': None}
+
+
+class CallWebhook(Call):
+    fields = {**Call.fields, 'review': None}
+    retry, runtime, timeout = 0, 0.0, None
+
+
+class EvaluateFilters(Question):
+    fields = {'cycle': None, 'questions': ()}
+
+
+class EvaluateReviewFilters(Question):
+    fields = {'review': None, 'questions': ()}
+
+
+class EvaluateSelector(Question):
+    fields = {'handler': 0, 'resource': json.dumps(RESOURCE)}
+
+
+class ChooseHandlers(Question):
+    fields = {'cycle': None, 'handlers': (), 'state': '{}'}
+
+
+class ComputeInitialDelay(Question):
+    fields = {'cycle': None, 'handler': 0}
+
+
+class ReadStorage(Question):
+    fields = {'cycle': None, 'question': '{}'}
+
+
+class WriteStorage(Question):
+    fields = {'cycle': None, 'operations': '[]'}
+
+
+class TransformBody(Question):
+    fields = {'cycle': None, 'body': b'{}'}
+
+
+class TransformReviewed(Question):
+    fields = {'review': None, 'body': b'{}'}
+
+
+class Configure(Question):
+    pass
+
+
+class ListActivities(Question):
+    pass
+
+
+class Ping(Question):
+    pass
+
+
+class EmitLog(Job):
+    fields = {'logger': 'kopf.objects', 'level': 20, 'message': '', 'reference': None,
+              'local': False, 'error': None}
+
+
+class Unindex(Job):
+    fields = {'uid': '', 'ids': ()}
+
+
+class StopCall(Job):
+    fields = {'call_number': 0, 'reasons': 0}
+
+
+class SubHandlersDone(Job):
+    fields = {'token': None, 'done': False, 'delay': None}
+
+
+class ServeWebhooks(Job):
+    pass
+
+
+class WebhookServer(Job):
+    fields = {'number': 0, 'client_config': None, 'error': None}
+
+
+class ReviewAnswered(Job):
+    fields = {'token': None, 'response': 'null'}
+
+
+class Ready(Job):
+    pass
+
+
+class Finished(Job):
+    fields = {'message': None}
+
+
+JOBS: tuple[type[Job], ...] = (
+    CallHandler, CallActivity, CallWebhook, EvaluateFilters, EvaluateReviewFilters,
+    EvaluateSelector, ChooseHandlers, ComputeInitialDelay, ReadStorage, WriteStorage, TransformBody,
+    TransformReviewed, Configure, ListActivities, Ping, EmitLog, Unindex, StopCall,
+    SubHandlersDone, ServeWebhooks, WebhookServer, ReviewAnswered, Ready, Finished)
+
+AnyJob = TypeVar('AnyJob', bound=Job)
 
 
 class Operator:
@@ -161,7 +255,7 @@ class Operator:
 
     def stop(self, reason: str, /) -> None:
         self.stop_reasons.append(reason)
-        self.push('FINISHED')
+        self.push(Finished)
 
     def close(self) -> None:
         self.closed = True
@@ -181,26 +275,25 @@ class Operator:
 
     # For tests.
 
-    def push(self, kind: str, **fields: Any) -> Job:
-        job = Job(KINDS.index(kind), self, **fields)
+    def push(self, job_type: type[AnyJob], **fields: Any) -> AnyJob:
+        job = job_type(**fields)
         self.jobs.append(job)
         os.write(self._writer, b'.')
         return job
 
-    async def ask(self, kind: str, **fields: Any) -> tuple[str, Any]:
-        return await self.push(kind, **fields).get_answer()
+    async def ask(self, job_type: type[Job], **fields: Any) -> tuple[str, Any]:
+        return await self.push(job_type, **fields).get_answer()
 
     async def configure(self) -> dict[str, Any]:
-        kind, value = await self.ask('CONFIGURE')
+        kind, value = await self.ask(Configure)
         assert kind == 'answer', value
         return json.loads(value)
 
 
 def install(monkeypatch: Any) -> None:
     module = types.ModuleType('kopf._native')
-    for index, name in enumerate(KINDS):
-        setattr(module, name, index)
-    module.Operator = Operator  # type: ignore[attr-defined]
+    for fake in (*JOBS, Operator):
+        setattr(module, fake.__name__, fake)
     Operator.instances = []
     monkeypatch.setitem(sys.modules, 'kopf._native', module)
     import kopf

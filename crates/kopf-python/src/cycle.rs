@@ -1,50 +1,30 @@
-//! One handling cycle, as the front sees it: what all calls of the cycle share.
+//! What Python sees of one handling cycle: all jobs of the cycle share it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kopf_engine::{CycleContext, FrontSlot, LiveBody};
-use kopf_reaction::Resource;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::Value;
 
-/// The resources that the front has met, by the numbers under which it knows them.
-#[derive(Default)]
-pub(crate) struct Resources {
-    known: Mutex<Vec<Arc<Resource>>>,
-}
+use crate::bridge::Bridge;
 
-impl Resources {
-    pub fn index_of(&self, resource: &Arc<Resource>) -> usize {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = |other: &Arc<Resource>| Arc::ptr_eq(other, resource);
-        known.iter().position(same).unwrap_or_else(|| {
-            known.push(Arc::clone(resource));
-            known.len() - 1
-        })
-    }
+/// The Python object in one of the engine's slots for the front.
+struct StoredObject(Mutex<Option<Py<PyAny>>>);
 
-    pub fn get(&self, index: usize) -> Option<Arc<Resource>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(index).cloned()
-    }
-}
-
-/// An object of the front in a slot of the engine.
-pub(crate) struct Held(pub Mutex<Option<Py<PyAny>>>);
-
-fn held(slot: &FrontSlot) -> Option<&Held> {
-    slot.get_or_init(|| Box::new(Held(Mutex::new(None)))).downcast_ref::<Held>()
+fn stored(slot: &FrontSlot) -> Option<&StoredObject> {
+    slot.get_or_init(|| Box::new(StoredObject(Mutex::new(None)))).downcast_ref::<StoredObject>()
 }
 
 pub(crate) fn read(slot: &FrontSlot, python: Python<'_>) -> Option<Py<PyAny>> {
-    let object = held(slot)?.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let object = stored(slot)?.0.lock().unwrap_or_else(PoisonError::into_inner);
     object.as_ref().map(|object| object.clone_ref(python))
 }
 
 pub(crate) fn write(slot: &FrontSlot, value: Option<Py<PyAny>>) {
-    if let Some(held) = held(slot) {
-        let before = std::mem::replace(&mut *held.0.lock().unwrap_or_else(PoisonError::into_inner), value);
-        // Not under the lock: the end of an object can call back, and come here again.
+    if let Some(stored) = stored(slot) {
+        let before = std::mem::replace(&mut *stored.0.lock().unwrap_or_else(PoisonError::into_inner), value);
+        // Not under the lock: a finalizer of Python can call back, and come here again.
         drop(before);
     }
 }
@@ -52,7 +32,7 @@ pub(crate) fn write(slot: &FrontSlot, value: Option<Py<PyAny>>) {
 #[pyclass(frozen, module = "kopf._native")]
 pub(crate) struct Cycle {
     pub context: Arc<CycleContext>,
-    pub resources: Arc<Resources>,
+    pub bridge: Arc<Bridge>,
 }
 
 #[pymethods]
@@ -64,7 +44,7 @@ impl Cycle {
 
     #[getter]
     fn resource(&self) -> usize {
-        self.resources.index_of(&self.context.resource)
+        self.bridge.resources.index_of(&self.context.resource)
     }
 
     #[getter]
@@ -108,46 +88,46 @@ impl Cycle {
     }
 
     #[getter]
-    fn keeper(&self) -> Keeper {
-        Keeper { slot: Arc::clone(&self.context.memory) }
+    fn memory(&self) -> ObjectMemory {
+        ObjectMemory { slot: Arc::clone(&self.context.memory) }
     }
 }
 
-/// The memory of an object alone: whoever holds it, does not hold the cycle and what is in it.
+/// What the front remembers of one object. It keeps neither the cycle nor the body in memory.
 #[pyclass(frozen, module = "kopf._native")]
-pub(crate) struct Keeper {
+pub(crate) struct ObjectMemory {
     pub slot: Arc<FrontSlot>,
 }
 
 #[pymethods]
-impl Keeper {
+impl ObjectMemory {
     #[getter]
-    fn memory(&self, python: Python<'_>) -> Option<Py<PyAny>> {
+    fn memo(&self, python: Python<'_>) -> Option<Py<PyAny>> {
         read(&self.slot, python)
     }
 
     #[setter]
-    fn set_memory(&self, value: Option<Py<PyAny>>) {
+    fn set_memo(&self, value: Option<Py<PyAny>>) {
         write(&self.slot, value);
     }
 }
 
-/// The newest state of an object, for as long as somebody looks at it.
+/// The latest body of an object, while a daemon or a timer runs for it.
 #[pyclass(frozen, module = "kopf._native")]
-pub(crate) struct Live {
+pub(crate) struct LatestBody {
     pub body: Arc<LiveBody>,
 }
 
 #[pymethods]
-impl Live {
-    /// The number and the JSON of the newest state, unless it is the one with that number.
+impl LatestBody {
+    /// The number and the JSON of the latest body, unless it is the one with that number.
     #[pyo3(signature = (seen, /))]
     fn newer_than<'py>(&self, python: Python<'py>, seen: Option<u64>) -> Option<(u64, Bound<'py, PyBytes>)> {
         self.body.newer_than(seen).map(|(number, raw)| (number, PyBytes::new(python, &raw)))
     }
 }
 
-/// A value as JSON text, for the front to decode when somebody looks at it.
+/// A value as JSON text, which Python decodes when the user looks at it.
 pub(crate) fn json_bytes<'py>(python: Python<'py>, value: Option<&Value>) -> Option<Bound<'py, PyBytes>> {
     value.map(|value| PyBytes::new(python, value.to_string().as_bytes()))
 }

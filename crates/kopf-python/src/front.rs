@@ -1,7 +1,7 @@
-//! The port of the engine, turned into jobs.
+//! The engine's port to its front-ends, implemented for Python: each request becomes a job in the queue.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use futures::future::BoxFuture;
 use kopf_engine::{
@@ -13,13 +13,13 @@ use kopf_reaction::{CallError, FilterQuestion, Handler, HandlerState, Resource, 
 use serde_json::Value;
 use tokio::sync::oneshot;
 
+use crate::bridge::Bridge;
 use crate::failures::unanswered;
-use crate::job::{ReplyTo, Work};
-use crate::mailbox::Mailbox;
+use crate::job::{Candidates, Job, Reply};
 use crate::webhooks::Webhooks;
 
 pub(crate) struct PythonFront {
-    mailbox: Arc<Mailbox>,
+    bridge: Arc<Bridge>,
     /// The effective levels of Python's loggers, by their names.
     levels: RwLock<HashMap<String, i32>>,
     /// What the engine offers between the login and the end.
@@ -28,8 +28,8 @@ pub(crate) struct PythonFront {
 }
 
 impl PythonFront {
-    pub fn new(mailbox: Arc<Mailbox>, levels: HashMap<String, i32>) -> Self {
-        Self { mailbox, levels: RwLock::new(levels), services: RwLock::default(), webhooks: Webhooks::default() }
+    pub fn new(bridge: Arc<Bridge>, levels: HashMap<String, i32>) -> Self {
+        Self { bridge, levels: RwLock::new(levels), services: RwLock::default(), webhooks: Webhooks::default() }
     }
 
     pub fn services(&self) -> Option<Services> {
@@ -40,15 +40,23 @@ impl PythonFront {
         *self.levels.write().unwrap_or_else(PoisonError::into_inner) = levels;
     }
 
-    /// Puts a job into the mailbox, and waits for its answer.
-    fn ask<T: Send + 'static>(
+    /// Enqueues a job and awaits its answer. When the queue is full, the job waits for its place in the future.
+    fn request<T: Send + 'static>(
         &self,
-        work: impl FnOnce(ReplyTo<T>) -> Work,
+        job: impl FnOnce(Reply<T>) -> Job,
         otherwise: impl FnOnce() -> T + Send + 'static,
     ) -> BoxFuture<'static, T> {
         let (sender, receiver) = oneshot::channel();
-        self.mailbox.put(work(Mutex::new(Some(sender))));
-        Box::pin(async move { receiver.await.unwrap_or_else(|_| otherwise()) })
+        match self.bridge.queue.try_put_awaited(job(Reply::new(sender))) {
+            Ok(()) => Box::pin(async move { receiver.await.unwrap_or_else(|_| otherwise()) }),
+            Err(job) => {
+                let bridge = Arc::clone(&self.bridge);
+                Box::pin(async move {
+                    bridge.queue.put_awaited(job).await;
+                    receiver.await.unwrap_or_else(|_| otherwise())
+                })
+            }
+        }
     }
 }
 
@@ -68,34 +76,38 @@ impl Sink for PythonFront {
     }
 
     fn emit(&self, record: Record) {
-        self.mailbox.put(Work::Log(record));
+        let is_urgent = record.severity >= Severity::Warning;
+        self.bridge.queue.put_log_record(Job::EmitLog(record), is_urgent);
     }
 }
 
 impl Front for PythonFront {
     fn configure(&self) -> BoxFuture<'static, Result<Configuration, FrontFailure>> {
-        self.ask(Work::Configure, || Err(unanswered()))
+        self.request(Job::Configure, || Err(unanswered()))
     }
 
     fn activities(&self) -> BoxFuture<'static, Option<Vec<Arc<Handler>>>> {
-        self.ask(Work::Activities, || None)
+        self.request(Job::ListActivities, || None)
     }
 
     fn call_activity(&self, call: ActivityCall) -> BoxFuture<'static, CallReply> {
-        self.ask(|reply| Work::Activity(call, reply), abandoned)
+        self.request(|reply| Job::CallActivity(call, reply), abandoned)
     }
 
     fn call(&self, call: HandlerCall) -> BoxFuture<'static, CallReply> {
         let background = call.background.clone();
-        let mut answered = self.ask(|reply| Work::Call(Box::new(call), reply), abandoned);
+        let mut answered = self.request(|reply| Job::CallHandler(Box::new(call), reply), abandoned);
         let Some(BackgroundCall { number, mut stops, .. }) = background else { return answered };
-        let mailbox = Arc::clone(&self.mailbox);
+        let bridge = Arc::clone(&self.bridge);
         Box::pin(async move {
             loop {
                 tokio::select! {
                     biased;
                     reply = &mut answered => return reply,
-                    Ok(()) = stops.changed() => mailbox.put(Work::Stop(number, stops.borrow_and_update().bits())),
+                    Ok(()) = stops.changed() => {
+                        let reasons = stops.borrow_and_update().bits();
+                        bridge.queue.put(Job::StopCall { call_number: number, reasons });
+                    }
                 }
             }
         })
@@ -106,7 +118,7 @@ impl Front for PythonFront {
         context: Arc<CycleContext>,
         handler: Arc<Handler>,
     ) -> BoxFuture<'static, Result<f64, FrontFailure>> {
-        self.ask(|reply| Work::Delay(context, handler.index, reply), || Err(unanswered()))
+        self.request(|reply| Job::ComputeInitialDelay(context, handler.index, reply), || Err(unanswered()))
     }
 
     fn filter(
@@ -114,11 +126,11 @@ impl Front for PythonFront {
         context: Arc<CycleContext>,
         questions: Vec<FilterQuestion>,
     ) -> BoxFuture<'static, Result<Vec<bool>, FrontFailure>> {
-        self.ask(|reply| Work::Filters(context, questions, reply), || Err(unanswered()))
+        self.request(|reply| Job::EvaluateFilters(context, questions, reply), || Err(unanswered()))
     }
 
     fn select(&self, handler: usize, resource: Arc<Resource>) -> BoxFuture<'static, Result<bool, FrontFailure>> {
-        self.ask(|reply| Work::Select(handler, resource, reply), || Err(unanswered()))
+        self.request(|reply| Job::EvaluateSelector(handler, resource, reply), || Err(unanswered()))
     }
 
     fn choose(
@@ -127,7 +139,10 @@ impl Front for PythonFront {
         candidates: Vec<Arc<Handler>>,
         states: Vec<(Arc<str>, HandlerState)>,
     ) -> BoxFuture<'static, Result<Vec<usize>, FrontFailure>> {
-        self.ask(|reply| Work::Choose(context, candidates, states, reply), || Err(unanswered()))
+        self.request(
+            |reply| Job::ChooseHandlers(context, Candidates { handlers: candidates, states }, reply),
+            || Err(unanswered()),
+        )
     }
 
     fn read_storage(
@@ -135,7 +150,7 @@ impl Front for PythonFront {
         context: Arc<CycleContext>,
         question: StorageQuestion,
     ) -> BoxFuture<'static, Result<StorageContent, FrontFailure>> {
-        self.ask(|reply| Work::StorageRead(context, question, reply), || Err(unanswered()))
+        self.request(|reply| Job::ReadStorage(context, question, reply), || Err(unanswered()))
     }
 
     fn write_storage(
@@ -143,19 +158,19 @@ impl Front for PythonFront {
         context: Arc<CycleContext>,
         operations: Vec<StorageOperation>,
     ) -> BoxFuture<'static, Result<Option<Value>, FrontFailure>> {
-        self.ask(|reply| Work::StorageWrite(context, operations, reply), || Err(unanswered()))
+        self.request(|reply| Job::WriteStorage(context, operations, reply), || Err(unanswered()))
     }
 
     fn transform(&self, context: Arc<CycleContext>, body: Body) -> BoxFuture<'static, Result<Value, FrontFailure>> {
-        self.ask(|reply| Work::Transform(context, body, reply), || Err(unanswered()))
+        self.request(|reply| Job::TransformBody(context, body, reply), || Err(unanswered()))
     }
 
     fn unindex(&self, uid: &Arc<str>, ids: &[Arc<str>]) {
-        self.mailbox.put(Work::Unindex { uid: Arc::clone(uid), ids: ids.to_vec() });
+        self.bridge.queue.put(Job::Unindex { uid: Arc::clone(uid), ids: ids.to_vec() });
     }
 
     fn call_webhook(&self, call: WebhookCall) -> BoxFuture<'static, WebhookReply> {
-        self.ask(|reply| Work::Webhook(call, reply), WebhookReply::abandoned)
+        self.request(|reply| Job::CallWebhook(call, reply), WebhookReply::abandoned)
     }
 
     fn filter_webhook(
@@ -163,7 +178,7 @@ impl Front for PythonFront {
         context: Arc<WebhookContext>,
         questions: Vec<FilterQuestion>,
     ) -> BoxFuture<'static, Result<Vec<bool>, FrontFailure>> {
-        self.ask(|reply| Work::WebhookFilters(context, questions, reply), || Err(unanswered()))
+        self.request(|reply| Job::EvaluateReviewFilters(context, questions, reply), || Err(unanswered()))
     }
 
     fn transform_webhook(
@@ -171,12 +186,12 @@ impl Front for PythonFront {
         context: Arc<WebhookContext>,
         body: Body,
     ) -> BoxFuture<'static, Result<Value, FrontFailure>> {
-        self.ask(|reply| Work::WebhookTransform(context, body, reply), || Err(unanswered()))
+        self.request(|reply| Job::TransformReviewed(context, body, reply), || Err(unanswered()))
     }
 
     fn admission(&self, admission: Admission) {
         self.webhooks.set(admission);
-        self.mailbox.put(Work::Admission);
+        self.bridge.queue.put(Job::ServeWebhooks);
     }
 
     fn connected(&self, services: Services) {
@@ -190,11 +205,11 @@ impl Front for PythonFront {
     }
 
     fn ping(&self) -> BoxFuture<'static, ()> {
-        self.ask(Work::Pulse, || ())
+        self.request(Job::Ping, || ())
     }
 
     fn ready(&self) {
-        self.mailbox.put(Work::Ready);
+        self.bridge.queue.put(Job::Ready);
     }
 
     fn on_idle(&self) {
@@ -202,7 +217,7 @@ impl Front for PythonFront {
     }
 }
 
-/// The call was not answered: it was cancelled by the front, or the event loop is gone.
+/// Nobody has answered the call: the front has cancelled it, or the event loop is gone.
 fn abandoned() -> CallReply {
     CallReply { result: Err(CallError::Abandoned), error: None, patch: None, transformations: false }
 }

@@ -1,38 +1,34 @@
 //! The native module `kopf._native`: the bridge between the engine and the Python front.
 //!
-//! It converts, calls, converts, and decides nothing. The engine runs on its own threads and queues jobs;
-//! the front takes them in the thread of the user's event loop and answers from any thread.
-//! No thread of the engine ever waits for the GIL.
+//! It converts, calls, converts, and decides nothing. The engine runs on its own threads and enqueues jobs; the front
+//! takes them in the thread of the user's event loop, and answers from any thread. No engine thread waits for the GIL.
 
-mod mailbox;
-mod memory;
-mod job;
-mod cycle;
+mod operator;
 mod front;
+mod bridge;
+mod job_queue;
+mod job;
+mod jobs;
+mod cycle;
 mod review;
 mod webhooks;
-mod operator;
 mod failures;
+mod memory;
 
 use kopf_object::{FieldPath, MergePatch};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
-// Free-threaded interpreters switch the GIL on for it: the Python side of the front relies on it.
+// Free-threaded interpreters enable the GIL for this module: the Python side of the front relies on it.
 #[pymodule(gil_used = true)]
 #[pyo3(name = "_native")]
 fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<operator::Operator>()?;
-    module.add_class::<job::Job>()?;
     module.add_class::<cycle::Cycle>()?;
+    module.add_class::<cycle::ObjectMemory>()?;
+    module.add_class::<cycle::LatestBody>()?;
     module.add_class::<review::Review>()?;
-    module.add_class::<cycle::Live>()?;
-    module.add_class::<cycle::Keeper>()?;
-    for (name, value) in job::KINDS {
-        module.add(*name, *value)?;
-    }
-    module.add_function(wrap_pyfunction!(storage_keys, module)?)?;
-    module.add_function(wrap_pyfunction!(diff, module)?)?;
+    jobs::register(module)?;
     module.add_function(wrap_pyfunction!(shrink_essence, module)?)?;
     module.add_function(wrap_pyfunction!(self_signed, module)?)?;
     module.add_function(wrap_pyfunction!(describe_certificate, module)?)?;
@@ -42,23 +38,8 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// The annotations under which a key is stored, the newest scheme first.
-#[pyfunction]
-#[pyo3(signature = (prefix, key, v1, /))]
-fn storage_keys(prefix: &str, key: &str, v1: bool) -> Vec<String> {
-    kopf_object::keys::keys(prefix, key, v1, None)
-}
-
-/// The differences of two JSON texts, as a JSON text.
-#[pyfunction]
-#[pyo3(signature = (old, new, /))]
-fn diff(old: &str, new: &str) -> PyResult<String> {
-    let parse = |text: &str| serde_json::from_str(text).map_err(failures::invalid_json);
-    let (old, new): (Value, Value) = (parse(old)?, parse(new)?);
-    Ok(kopf_object::diff(Some(&old), Some(&new)).to_json().to_string())
-}
-
-/// The text to be stored under these annotations; shorter if all of it would not fit beside the other annotations.
+/// The text of an essence to store in these annotations. It is compressed or shortened if the other annotations leave too
+/// little space.
 #[pyfunction]
 #[pyo3(signature = (essence, keys, annotations, patched, /))]
 fn shrink_essence(essence: &str, keys: Vec<String>, annotations: &str, patched: &str) -> PyResult<String> {
@@ -78,14 +59,14 @@ fn self_signed(names: Vec<String>) -> PyResult<(String, String)> {
     kopf_engine::self_signed(&names, kopf_engine::Clock::system().now()).map_err(failures::invalid_value)
 }
 
-/// What Python's `ssl` would tell about a certificate, as a JSON text.
+/// What Python's `ssl` reports about a certificate, as JSON.
 #[pyfunction]
 #[pyo3(signature = (der, /))]
 fn describe_certificate(der: &[u8]) -> String {
     kopf_engine::describe_certificate(der).to_string()
 }
 
-/// A YAML document as a JSON text; null if there is none.
+/// A YAML document as JSON; null if the text is empty.
 #[pyfunction]
 #[pyo3(signature = (text, /))]
 fn yaml_to_json(text: &str) -> PyResult<String> {

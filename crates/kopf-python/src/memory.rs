@@ -1,11 +1,11 @@
-//! Memory that is free, but still the process's.
+//! Memory that is free, but that the allocator has not returned to the system.
 
-/// Gives it back to the system, where the C library can do that.
+/// Returns it, where the C library can do that.
 ///
-/// The allocator is that of the process: it is safe wherever the module is loaded, but it keeps the peak of a burst for the next
-/// one to come. Called in a thread of the engine, when an operator comes to rest after much work.
+/// The module uses the allocator of the process, which is safe wherever the module is loaded, but which keeps the peak
+/// of a burst for the next one. The engine's thread calls this when an operator becomes idle after much work.
 pub(crate) fn give_back() {
-    // SAFETY: it may be called at any time by any thread, and takes no pointers.
+    // SAFETY: any thread may call it at any time, and it takes no pointers.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[allow(unsafe_code)]
     unsafe {

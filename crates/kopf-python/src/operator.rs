@@ -1,11 +1,12 @@
-//! One operator, as the front starts, serves and stops it.
+//! One operator, as `kopf._run.front` starts it, takes its jobs, and stops it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use kopf_engine::{
-    Clock, EventDraft, OperatorOptions, Pacing, PeeringCommand, Review, ServerOptions, Stop, TimeShift, run_by,
+    Clock, EventDraft, OperatorOptions, Pacing, PeeringCommand, Record, Review, ServerOptions, Severity, Stop,
+    TimeShift, run_by,
 };
 use kopf_object::ObjectReference;
 use kopf_reaction::Handler;
@@ -14,13 +15,14 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use crate::cycle::Resources;
+use crate::bridge::Bridge;
 use crate::failures::{invalid_json, invalid_value, misuse};
 use crate::front::PythonFront;
-use crate::job::{Job, Work};
-use crate::mailbox::Mailbox;
+use crate::job::Job;
+use crate::job_queue::QueueLimits;
+use crate::jobs::into_python;
 
-/// The time of all operators of this process, which the helpers of tests move on.
+/// The clock of all operators of this process; `kopf.testing` moves it forward.
 static TIME: LazyLock<TimeShift> = LazyLock::new(TimeShift::new);
 
 /// Moves the clock of all operators of this process forward.
@@ -101,13 +103,11 @@ struct Received {
 #[pyclass(frozen, module = "kopf._native")]
 pub(crate) struct Operator {
     config: Config,
+    bridge: Arc<Bridge>,
     front: Arc<PythonFront>,
-    mailbox: Arc<Mailbox>,
-    resources: Arc<Resources>,
     stop: Stop,
     /// None before the start and after the end.
     runtime: Mutex<Option<Runtime>>,
-    handle: OnceLock<tokio::runtime::Handle>,
 }
 
 #[pymethods]
@@ -116,28 +116,20 @@ impl Operator {
     #[pyo3(signature = (config, /))]
     fn new(config: &str) -> PyResult<Self> {
         let config: Config = serde_json::from_str(config).map_err(invalid_json)?;
-        let mailbox = Arc::new(Mailbox::new()?);
-        let front = Arc::new(PythonFront::new(Arc::clone(&mailbox), config.levels.clone()));
-        Ok(Self {
-            config,
-            front,
-            mailbox,
-            resources: Arc::default(),
-            stop: Stop::new(),
-            runtime: Mutex::new(None),
-            handle: OnceLock::new(),
-        })
+        let bridge = Arc::new(Bridge::new(QueueLimits::default())?);
+        let front = Arc::new(PythonFront::new(Arc::clone(&bridge), config.levels.clone()));
+        Ok(Self { config, bridge, front, stop: Stop::new(), runtime: Mutex::new(None) })
     }
 
     fn fileno(&self) -> i32 {
-        self.mailbox.fileno()
+        self.bridge.queue.fileno()
     }
 
     fn start(&self) -> PyResult<()> {
         let pacing = Pacing::default();
-        let mailbox = Arc::clone(&self.mailbox);
-        let runtime = pacing.runtime_telling(move || mailbox.tell()).thread_name("kopf-engine").build()?;
-        self.handle.set(runtime.handle().clone()).map_err(|_| misuse("the operator was started already"))?;
+        let queue = Arc::clone(&self.bridge.queue);
+        let runtime = pacing.runtime_telling(move || queue.flush()).thread_name("kopf-engine").build()?;
+        self.bridge.runtime.set(runtime.handle().clone()).map_err(|_| misuse("the operator was started already"))?;
         let options = OperatorOptions {
             activities: self.config.activities.clone(),
             namespaces: self.config.namespaces.iter().filter_map(NamespaceRule::globs).collect(),
@@ -149,7 +141,7 @@ impl Operator {
             client: None,
             pacing,
         };
-        let (front, mailbox, stop) = (Arc::clone(&self.front), Arc::clone(&self.mailbox), self.stop.clone());
+        let (front, bridge, stop) = (Arc::clone(&self.front), Arc::clone(&self.bridge), self.stop.clone());
         runtime.spawn(async move {
             let running = tokio::spawn(run_by(Clock::shifted(TIME.clone()), front, options, stop));
             let message = match running.await {
@@ -157,22 +149,18 @@ impl Operator {
                 Ok(Err(error)) => Some(error.to_string()),
                 Err(crash) => Some(format!("the engine has crashed: {crash}")),
             };
-            mailbox.put(Work::Finished(message));
+            bridge.queue.put(Job::Finished(message));
         });
         *self.runtime.lock().unwrap_or_else(PoisonError::into_inner) = Some(runtime);
         Ok(())
     }
 
-    fn take(&self, python: Python<'_>) -> PyResult<Vec<Py<Job>>> {
-        let Some(handle) = self.handle.get() else { return Ok(Vec::new()) };
-        self.mailbox
-            .take()
-            .into_iter()
-            .map(|work| {
-                let (resources, mailbox) = (Arc::clone(&self.resources), Arc::clone(&self.mailbox));
-                Py::new(python, Job::of(work, resources, mailbox, handle.clone()))
-            })
-            .collect()
+    /// Takes all jobs from the queue.
+    fn take(&self, python: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+        let batch = self.bridge.queue.take();
+        let dropped =
+            (batch.dropped_log_records > 0).then(|| Job::EmitLog(describe_dropped(batch.dropped_log_records)));
+        batch.jobs.into_iter().chain(dropped).map(|job| into_python(job, python, &self.bridge)).collect()
     }
 
     #[pyo3(signature = (reason, /))]
@@ -217,8 +205,7 @@ impl Operator {
     #[pyo3(signature = (number, options, /))]
     fn serve_webhooks(&self, number: u64, options: &str) -> PyResult<bool> {
         let options: ServerOptions = serde_json::from_str(options).map_err(invalid_json)?;
-        let Some(handle) = self.handle.get() else { return Ok(false) };
-        Ok(self.front.webhooks.serve(number, options, handle, &self.mailbox))
+        Ok(self.front.webhooks.serve(number, options, &self.bridge))
     }
 
     #[pyo3(signature = (number, /))]
@@ -230,7 +217,6 @@ impl Operator {
     #[pyo3(signature = (token, review, /))]
     fn review(&self, token: Py<PyAny>, review: &str) -> PyResult<bool> {
         let received: Received = serde_json::from_str(review).map_err(invalid_json)?;
-        let Some(handle) = self.handle.get() else { return Ok(false) };
         let review = Review {
             content: received.request,
             webhook: received.webhook,
@@ -238,12 +224,24 @@ impl Operator {
             peer: received.sslpeer,
             timeout: None,
         };
-        Ok(self.front.webhooks.review(token, review, handle, &self.mailbox))
+        Ok(self.front.webhooks.review(token, review, &self.bridge))
     }
 
     #[pyo3(signature = (index, /))]
     fn resource(&self, index: usize) -> PyResult<String> {
-        let resource = self.resources.get(index).ok_or_else(|| misuse("there is no such resource"))?;
+        let resource = self.bridge.resources.get(index).ok_or_else(|| misuse("there is no such resource"))?;
         Ok(json!(*resource).to_string())
+    }
+}
+
+/// Log records that did not fit into the queue are lost, but never silently.
+fn describe_dropped(count: usize) -> Record {
+    Record {
+        severity: Severity::Warning,
+        target: "kopf",
+        message: format!("{count} log records were dropped, since the event loop was blocked for too long."),
+        reference: None,
+        local: true,
+        error: None,
     }
 }

@@ -1,4 +1,4 @@
-//! One object under review, as the front sees it: what all calls of the review share.
+//! What Python sees of one object under review: all jobs of the review share it.
 
 use std::sync::Arc;
 
@@ -6,19 +6,20 @@ use kopf_engine::WebhookContext;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::cycle::{Keeper, Resources, json_bytes, read, write};
+use crate::bridge::Bridge;
+use crate::cycle::{ObjectMemory, json_bytes, read, write};
 
 #[pyclass(frozen, module = "kopf._native")]
 pub(crate) struct Review {
     pub context: Arc<WebhookContext>,
-    pub resources: Arc<Resources>,
+    pub bridge: Arc<Bridge>,
 }
 
 #[pymethods]
 impl Review {
     #[getter]
     fn resource(&self) -> usize {
-        self.resources.index_of(&self.context.resource)
+        self.bridge.resources.index_of(&self.context.resource)
     }
 
     #[getter]
@@ -57,7 +58,7 @@ impl Review {
     }
 
     #[getter]
-    fn keeper(&self) -> Keeper {
-        Keeper { slot: Arc::clone(&self.context.memory) }
+    fn memory(&self) -> ObjectMemory {
+        ObjectMemory { slot: Arc::clone(&self.context.memory) }
     }
 }

@@ -1,4 +1,4 @@
-//! What receives the requests of the cluster: the engine's own server, or one of the user's.
+//! The webhook servers of one operator: the engine's own, and those that users have written in Python.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,13 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kopf_engine::{Admission, Review, ServerOptions};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
-use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-use crate::job::Work;
-use crate::mailbox::Mailbox;
+use crate::bridge::Bridge;
+use crate::job::Job;
 
-/// The webhooks of one operator.
 #[derive(Default)]
 pub(crate) struct Webhooks {
     /// Set while the webhooks may be served.
@@ -30,7 +28,7 @@ impl Webhooks {
         self.admission.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The operator has ended: nothing is served any more.
+    /// Stops all servers, at the end of the operator.
     pub fn close(&self) {
         let admission = self.admission.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(admission);
@@ -45,15 +43,16 @@ impl Webhooks {
         true
     }
 
-    /// Serves under the options; each address comes as a job with the number, and so does the error.
-    pub fn serve(&self, number: u64, options: ServerOptions, handle: &Handle, mailbox: &Arc<Mailbox>) -> bool {
-        let Some(admission) = self.admission() else { return false };
-        let mailbox = Arc::clone(mailbox);
-        let task = handle.spawn(async move {
-            let told = Arc::clone(&mailbox);
-            let tell = move |config: Value| told.put(Work::Served { number, outcome: Ok(config) });
-            if let Err(error) = kopf_engine::serve_webhooks(&admission, options, tell).await {
-                mailbox.put(Work::Served { number, outcome: Err(error.to_string()) });
+    /// Starts the engine's server. A job with the number follows for each of its addresses, and for its error.
+    /// Returns whether webhooks can be served at all.
+    pub fn serve(&self, number: u64, options: ServerOptions, bridge: &Arc<Bridge>) -> bool {
+        let (Some(admission), Some(runtime)) = (self.admission(), bridge.runtime.get()) else { return false };
+        let bridge = Arc::clone(bridge);
+        let task = runtime.spawn(async move {
+            let reporting = Arc::clone(&bridge);
+            let report = move |config: Value| reporting.queue.put(Job::WebhookServer { number, outcome: Ok(config) });
+            if let Err(error) = kopf_engine::serve_webhooks(&admission, options, report).await {
+                bridge.queue.put(Job::WebhookServer { number, outcome: Err(error.to_string()) });
             }
         });
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,16 +69,17 @@ impl Webhooks {
         }
     }
 
-    /// Answers a request that a server of the user has received: by a job with the token.
-    pub fn review(&self, token: Py<PyAny>, review: Review, handle: &Handle, mailbox: &Arc<Mailbox>) -> bool {
-        let Some(admission) = self.admission() else { return false };
-        let mailbox = Arc::clone(mailbox);
-        handle.spawn(async move {
-            let outcome = match admission.review(review).await {
-                Ok(answer) => answer,
+    /// Answers a review that a server of the user has received, by a job with the token.
+    /// Returns whether webhooks can be served at all.
+    pub fn review(&self, token: Py<PyAny>, review: Review, bridge: &Arc<Bridge>) -> bool {
+        let (Some(admission), Some(runtime)) = (self.admission(), bridge.runtime.get()) else { return false };
+        let bridge = Arc::clone(bridge);
+        runtime.spawn(async move {
+            let response = match admission.review(review).await {
+                Ok(response) => response,
                 Err(error) => json!({"error": error.to_string(), "code": error.code()}),
             };
-            mailbox.put(Work::Reviewed { token, outcome });
+            bridge.queue.put(Job::ReviewAnswered { token, response });
         });
         true
     }

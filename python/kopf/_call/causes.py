@@ -20,7 +20,7 @@ from kopf._objects.views import Body, LiveBody
 
 if TYPE_CHECKING:
     from kopf._declare.settings import OperatorSettings
-    from kopf._native import Cycle, Job, Live
+    from kopf._native import CallHandler, Cycle, LatestBody
     from kopf._objects.resources import Resource
     from kopf._run.front import Front
 
@@ -154,7 +154,13 @@ class ChangingCause(ResourceCause):
         'new': attrgetter('new'),
     }
 
-    def __init__(self, *, reason: Reason, change: Job | Cycle | None = None, **kwargs: Any) -> None:
+    def __init__(
+            self,
+            *,
+            reason: Reason,
+            change: CallHandler | Cycle | None = None,
+            **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.reason = reason
         self._change = change
@@ -256,10 +262,10 @@ class CycleContext:
     __slots__ = ('_local_logger', '_logger', '_watching', 'body', 'front', 'memo', 'patch',
                  'patch_json', 'resource')
 
-    def __init__(self, front: Front, cycle: Cycle, live: Live | None = None) -> None:
+    def __init__(self, front: Front, cycle: Cycle, latest: LatestBody | None = None) -> None:
         self.front = front
-        self.body = LiveBody(live) if live is not None else Body._from_json(cycle.body)
-        self.memo = ObjectMemo(front.memos, cycle.keeper, cycle.uid)
+        self.body = LiveBody(latest) if latest is not None else Body._from_json(cycle.body)
+        self.memo = ObjectMemo(front.memos, cycle.memory, cycle.uid)
         self.patch = Patch(None, body=self.body)
         self.patch_json: str | None = None
         self.resource = front.get_resource(cycle.resource)
@@ -268,10 +274,10 @@ class CycleContext:
         self._watching: WatchingCause | None = None
 
     @classmethod
-    def of(cls, front: Front, cycle: Cycle, live: Live | None = None) -> CycleContext:
+    def of(cls, front: Front, cycle: Cycle, latest: LatestBody | None = None) -> CycleContext:
         context = cycle.context
         if context is None:
-            context = cycle.context = cls(front, cycle, live)
+            context = cycle.context = cls(front, cycle, latest)
         return context
 
     def get_logger(self) -> Any:
@@ -290,7 +296,12 @@ class CycleContext:
         from kopf._call.loggers import TerseObjectLogger
         return TerseObjectLogger(body=self.body, settings=self.front.settings)
 
-    def get_cause(self, handler: Handler, cycle: Cycle, job: Job | None = None) -> ResourceCause:
+    def get_cause(
+            self,
+            handler: Handler,
+            cycle: Cycle,
+            job: CallHandler | None = None,
+    ) -> ResourceCause:
         """The cause for a handler: of its call if there is a job, or of the whole cycle."""
         common = self._get_common()
         if handler.kind == 'watching':

@@ -1,8 +1,7 @@
-"""One call of a user's function: from the job of the engine to the answer.
+"""One call of a user's function: from the engine's job to the answer.
 
 Coroutine functions run as tasks of the operator's event loop. All others run in threads (see
-`_call.threads`), and answer from there. What the function raises is sorted into the few kinds
-that the engine knows; this is the only place that does so.
+`_call.threads`), and answer from there. Every call gets an answer, whatever the function does.
 """
 from __future__ import annotations
 
@@ -11,12 +10,12 @@ import contextvars
 import datetime
 import functools
 import inspect
-import math
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kopf._call.causes import CycleContext, DaemonCause
 from kopf._call.context import cause_var, handler_var, invocation_var
+from kopf._call.raised_errors import classify, get_code, get_delay
 from kopf._call.stoppers import DaemonStoppingReason
 from kopf._declare import describe_handlers
 from kopf._declare.handlers import ChangingHandler, Handler
@@ -25,7 +24,6 @@ from kopf._declare.visible_kwargs import is_watched
 from kopf._errors import (
     AdmissionError,
     HandlerChildrenRetry,
-    HandlerRetriesError,
     HandlerTimeoutError,
     PermanentError,
     TemporaryError,
@@ -34,7 +32,15 @@ from kopf._objects import encoding
 
 if TYPE_CHECKING:
     from kopf._call.causes import Cause
-    from kopf._native import Job
+    from kopf._native import (
+        CallActivity,
+        CallHandler,
+        CallWebhook,
+        Cycle,
+        DescribedError,
+    )
+
+    Job = CallHandler | CallActivity | CallWebhook
     from kopf._run.front import Front
     from kopf._webhooks.reviews import ReviewContext
 
@@ -51,16 +57,16 @@ class Invocation:
             context: CycleContext | ReviewContext | None,
     ) -> None:
         self.front = front
-        # Given up with the answer.
+        # Released with the answer.
         self._job: Job | None = job
         self.handler = handler
         self.cause = cause
         self.context = context
         self._children: ChangingRegistry | None = None
-        self.executed = False  # whether the children were executed explicitly
+        self.executed = False  # whether the function has executed its sub-handlers itself
         self._task: asyncio.Task[None] | None = None
         self._expired = False
-        self._cancelled = False  # a daemon that is to exit by force
+        self._cancelled = False  # a daemon that has to exit by force
 
     def start(self, environment: contextvars.Context | None) -> None:
         """Call the function, in the given environment if it is a child of another function."""
@@ -106,6 +112,11 @@ class Invocation:
         assert self._job is not None, f"{self.handler} was answered already"
         return self._job
 
+    @property
+    def cycle(self) -> Cycle:
+        """The cycle of a call for an object; activities and webhooks have none."""
+        return cast('CallHandler', self.job).cycle
+
     # Coroutine functions.
 
     def _start_task(self, environment: contextvars.Context | None, coroutine: Any) -> None:
@@ -132,8 +143,8 @@ class Invocation:
                 await subhandlers.execute()
         except asyncio.CancelledError as error:
             if not self._expired:
-                # Whoever cancels all tasks of the event loop has cancelled the operator, too;
-                # but it may come to know of it only after this task.
+                # Code that cancels all tasks of the event loop cancels the operator, too; but
+                # the operator may get to know of it only after this task.
                 self.front.loop.call_soon(self.fail, error)
                 raise
             runtime = datetime.timedelta(seconds=self.job.runtime + (timeout or 0))
@@ -167,7 +178,7 @@ class Invocation:
             if self.has_children:
                 self.executed = True
                 children = list(self.children.get_all_handlers())
-                self._request_round(children, None, functools.partial(self._conclude, result))
+                self._request_sub_batch(children, None, functools.partial(self._conclude, result))
                 return
         except BaseException as error:
             self._cancel_or(self.fail, error)
@@ -175,7 +186,7 @@ class Invocation:
             self._cancel_or(self.answer, result)
 
     def _cancel_or(self, conclude: Callable[[Any], None], outcome: Any) -> None:
-        """A thread cannot be cancelled; but what it came to after that does not count."""
+        """A thread cannot be cancelled; but its outcome does not count any more."""
         if self._cancelled:
             self.fail(asyncio.CancelledError())
         else:
@@ -199,42 +210,41 @@ class Invocation:
     def has_children(self) -> bool:
         return not self.executed and self._children is not None and bool(self._children._handlers)
 
-    async def run_round(
+    async def run_sub_batch(
             self,
             children: Sequence[ChangingHandler],
             lifecycle: Callable[..., Any] | None,
     ) -> tuple[bool, float | None]:
-        """Have the engine run the children once; tell whether all of them are finished."""
+        """Let the engine call the children once; return whether all of them are finished."""
         future: asyncio.Future[tuple[bool, float | None]] = self.front.loop.create_future()
 
         def conclude(done: bool, delay: float | None) -> None:
             if not future.done():
                 future.set_result((done, delay))
 
-        self._request_round(children, lifecycle, conclude)
+        self._request_sub_batch(children, lifecycle, conclude)
         return await future
 
-    def _request_round(
+    def _request_sub_batch(
             self,
             children: Sequence[ChangingHandler],
             lifecycle: Callable[..., Any] | None,
             conclude: Callable[[bool, float | None], None],
     ) -> None:
         from kopf import lifecycles
-        environment = contextvars.copy_context()
-        round = self.front.add_round(children, lifecycle, self.cause, environment, conclude)
+        batch = self.front.sub_batches.add(children, lifecycle, self.cause, conclude)
         declarations = [
             describe_handlers.declare(child, index, self.front.registry._get_conditions(child))
-            for index, child in zip(round.indexes, children, strict=True)
+            for index, child in zip(batch.indexes, children, strict=True)
         ]
         name = lifecycles.describe(lifecycle) if lifecycle is not None else None
         try:
-            self.job.execute(encoding.encode(declarations), name, round)
+            cast('CallHandler', self.job).execute(encoding.encode(declarations), name, batch)
         except BaseException:
-            self.front.remove_round(round)
+            self.front.sub_batches.remove(batch)
             raise
 
-    # Answers. Every call gets one: what cannot be said as it is, is said in other words.
+    # Answers. Every call gets one: if the engine cannot read an outcome, it gets an error instead.
 
     def answer(self, result: Any) -> None:
         """The function has returned."""
@@ -248,7 +258,7 @@ class Invocation:
             return
         job = self._finish()
         try:
-            job.answer_call(encoded, patch, transformations, *warnings)
+            job.answer(encoded, patch, transformations, *warnings)
         except Exception as error:
             self._accepted_patch = accepted
             self._fail(job, self._blame(error, result))
@@ -261,14 +271,16 @@ class Invocation:
     def _fail(self, job: Job, error: BaseException) -> None:
         accepted = self._accepted_patch
         try:
-            job.fail_call(*self._describe(error), *self._get_warnings(error))
+            job.answer_error(*self._describe(error), *self._get_warnings())
         except Exception as unreadable:
             self._accepted_patch = accepted
             blamed = self._blame(unreadable)
             text = str(blamed)
-            job.fail_call('permanent', text, text, None, blamed, *self._reset_patch())
+            described = ('permanent', text, text, None, blamed, None)
+            job.answer_error(described, *self._reset_patch())
 
-    def _describe(self, error: BaseException) -> tuple[Any, ...]:
+    def _describe(self, error: BaseException) -> tuple[DescribedError, str | None, bool]:
+        """The error for the engine, and the patch that goes with it."""
         try:
             patch, transformations = self._get_patch()
         except PermanentError as patch_error:
@@ -281,14 +293,14 @@ class Invocation:
             except TypeError as delay_error:
                 delay_error.__cause__ = error
                 error = delay_error
-        kind = get_error_kind(error)
-        if kind == 'cancelled' and not self._is_stopping(error):
-            kind = 'arbitrary'
+        error_type, code = classify(error), None
+        if error_type == 'cancelled' and not self._is_stopping(error):
+            error_type = 'arbitrary'
         if isinstance(error, AdmissionError) and hasattr(self.context, 'warnings'):
-            kind = 'admission'
+            error_type, code = 'admission', get_code(error)
         text = encoding.as_text(error)
-        return (kind, text, text or encoding.describe(error), delay, error,
-                patch, transformations)
+        described = (error_type, text, text or encoding.describe(error), delay, error, code)
+        return described, patch, transformations
 
     def _is_stopping(self, error: BaseException) -> bool:
         """Whether the function was made to stop, or makes the operator stop."""
@@ -306,21 +318,18 @@ class Invocation:
         blamed.__cause__ = error
         return blamed
 
-    def _get_warnings(self, error: BaseException | None = None) -> tuple[Any, ...]:
-        """What only the answers to reviews have: warnings, and the code of an error."""
+    def _get_warnings(self) -> tuple[()] | tuple[list[str]]:
+        """What only the answers to reviews have."""
         warnings = getattr(self.context, 'warnings', None)
         if warnings is None:
             return ()
-        code = getattr(error, 'code', None) if isinstance(error, AdmissionError) else None
-        code = code if isinstance(code, int) and 0 < code < 1000 else None
-        texts = [encoding.as_text(warning) for warning in warnings]
-        return (texts,) if error is None else (texts, code)
+        return ([encoding.as_text(warning) for warning in warnings],)
 
     def _finish(self) -> Job:
-        """Give the job up: contexts of tasks may live longer than it should."""
+        """Release the job: contexts of tasks may live longer than it should."""
         job, self._job = self.job, None
         if isinstance(self.cause, DaemonCause):
-            self.front.forget_call(job.call_number, self.cause.stopper)
+            self.front.forget_call(cast('CallHandler', job).call_number, self.cause.stopper)
         self.cause.release()
         return job
 
@@ -357,40 +366,6 @@ class Invocation:
         invocation_var.set(self)
         handler_var.set(self.handler)
         cause_var.set(self.cause)
-
-
-def get_error_kind(error: BaseException) -> str:
-    """How the engine is to treat an error."""
-    if isinstance(error, HandlerChildrenRetry):
-        return 'children'
-    if isinstance(error, TemporaryError):
-        return 'temporary'
-    if isinstance(error, HandlerTimeoutError):
-        return 'timeout'
-    if isinstance(error, HandlerRetriesError):
-        return 'retries'
-    if isinstance(error, PermanentError):
-        return 'permanent'
-    if isinstance(error, (asyncio.CancelledError, SystemExit, KeyboardInterrupt)):
-        return 'cancelled'
-    return 'arbitrary'
-
-
-def get_delay(error: TemporaryError) -> float | None:
-    """The delay of an error in seconds, if it is one."""
-    delay: Any = error.delay
-    if delay is None:
-        return None
-    rule = f"The delay of {type(error).__name__} must be a number of seconds or None, but it is"
-    try:
-        seconds = math.nan if isinstance(delay, (str, bytes, bytearray)) else float(delay)
-    except OverflowError:
-        seconds = math.inf
-    except Exception:
-        seconds = math.nan
-    if math.isnan(seconds):
-        raise TypeError(f"{rule} a {type(delay).__name__}: {encoding.describe(delay)}")
-    return seconds
 
 
 def lower_title(handler: Handler) -> str:

@@ -209,7 +209,7 @@ async def execute(
         raise RuntimeError("Sub-handlers are only supported for handlers of changes: "
                            "others have neither retries nor a stored state.")
     if children:
-        done, delay = await invocation.run_round(children, lifecycle)
+        done, delay = await invocation.run_sub_batch(children, lifecycle)
         if not done:
             raise HandlerChildrenRetry(delay=delay)
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from kopf._native import Keeper
+    from kopf._native import ObjectMemory
 
 _K = TypeVar('_K')
 _V = TypeVar('_V')
@@ -46,17 +46,17 @@ class ObjectMemo:
     never use their memos.
     """
 
-    __slots__ = ('_keeper', '_memos', '_uid')
+    __slots__ = ('_memory', '_memos', '_uid')
 
     # It must not refer to the cycle or the review: they refer to their contexts, and these to this.
-    def __init__(self, memos: Memos, keeper: Keeper, uid: str | None) -> None:
+    def __init__(self, memos: Memos, memory: ObjectMemory, uid: str | None) -> None:
         self._memos = memos
-        self._keeper = keeper
+        self._memory = memory
         self._uid = uid
 
     def get(self) -> Any:
-        memo = self._keeper.memory
-        return memo if memo is not None else self._memos._make(self._keeper, self._uid)
+        memo = self._memory.memo
+        return memo if memo is not None else self._memos._make(self._memory, self._uid)
 
 
 class ReviewedMemo(ObjectMemo):
@@ -65,8 +65,8 @@ class ReviewedMemo(ObjectMemo):
     __slots__ = ()
 
     def get(self) -> Any:
-        memo = self._keeper.memory
-        return memo if memo is not None else self._memos._make_for_review(self._keeper, self._uid)
+        memo = self._memory.memo
+        return memo if memo is not None else self._memos._make_for_review(self._memory, self._uid)
 
 
 class Memos:
@@ -78,21 +78,21 @@ class Memos:
         self._reviewed: dict[str, Any] = {}
         self._lock = threading.Lock()  # handlers in threads create memos, too
 
-    def _make(self, keeper: Keeper, uid: str | None) -> Any:
+    def _make(self, memory: ObjectMemory, uid: str | None) -> Any:
         with self._lock:
-            memo = keeper.memory
+            memo = memory.memo
             if memo is None:
                 memo = self._reviewed.pop(uid or '', None)
-                memo = keeper.memory = memo if memo is not None else copy_memo(self.base)
+                memo = memory.memo = memo if memo is not None else copy_memo(self.base)
             return memo
 
-    def _make_for_review(self, keeper: Keeper, uid: str | None) -> Any:
+    def _make_for_review(self, memory: ObjectMemory, uid: str | None) -> Any:
         """An object that is being created (without a uid) may never exist: keep nothing for it."""
         with self._lock:
-            memo = keeper.memory
+            memo = memory.memo
             if memo is None:
                 memo = self._reviewed.pop(uid, None) if uid else None
-                memo = keeper.memory = memo if memo is not None else copy_memo(self.base)
+                memo = memory.memo = memo if memo is not None else copy_memo(self.base)
                 if uid:
                     self._reviewed[uid] = memo  # the latest is the last
                     if len(self._reviewed) > MAX_REVIEWED:

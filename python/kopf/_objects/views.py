@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kopf._objects.fields import ensure, parse_field, resolve
 
 if TYPE_CHECKING:
-    from kopf._native import Live
+    from kopf._native import LatestBody
     from kopf._objects.fields import FieldSpec
     from kopf._objects.typedefs import BodyEssence, ObjectReference, OwnerReference, RawBody
 
@@ -143,15 +143,15 @@ class Body(ReplaceableMappingView):
 class LiveBody(Body):
     """A whole object in its latest state that the operator knows, at every look."""
 
-    __slots__ = ('_live', '_number')
+    __slots__ = ('_latest', '_number')
 
-    def __init__(self, live: Live, /) -> None:
+    def __init__(self, latest: LatestBody, /) -> None:
         super().__init__({})
-        self._live = live
+        self._latest = latest
         self._number: int | None = None
 
     def _get(self) -> Mapping[Any, Any]:
-        newest = self._live.newer_than(self._number)
+        newest = self._latest.newer_than(self._number)
         if newest is None:
             return self._src
         import json

@@ -21,7 +21,7 @@ from kopf._objects.views import Body
 
 if TYPE_CHECKING:
     from kopf._declare.settings import OperatorSettings
-    from kopf._native import Job, Review
+    from kopf._native import Review, ReviewAnswered, WebhookServer
     from kopf._objects.typedefs import Headers, SSLPeer, WebhookClientConfig
     from kopf._run.front import Front
 
@@ -59,7 +59,7 @@ class ReviewContext:
         facts = json.loads(review.facts)
         common = {
             'logger': LocalObjectLogger(body=self.body, settings=front.settings),
-            'object_memo': ReviewedMemo(front.memos, review.keeper, self._get_uid(facts)),
+            'object_memo': ReviewedMemo(front.memos, review.memory, self._get_uid(facts)),
             'indices': front.indices,
             'resource': front.get_resource(review.resource),
             'patch': self.patch,
@@ -181,14 +181,14 @@ class Webhooks:
             if self._front.native is not None:
                 self._front.native.stop_webhooks(number)
 
-    def on_served(self, job: Job) -> None:
+    def on_server(self, job: WebhookServer) -> None:
         """The engine's server reports its address, or that it has failed."""
         addresses = self._addresses.get(job.number)
         if addresses is not None:
-            addresses.put_nowait(json.loads(job.content) if job.content is not None
-                                 else OSError(job.message or 'unknown'))
+            config = job.client_config
+            addresses.put_nowait(json.loads(config) if config is not None else OSError(job.error))
 
-    def on_reviewed(self, job: Job) -> None:
+    def on_answered(self, job: ReviewAnswered) -> None:
         """The engine answers a request that it got from a user's server."""
         if not job.token.done():
-            job.token.set_result(json.loads(job.content or 'null'))
+            job.token.set_result(json.loads(job.response))

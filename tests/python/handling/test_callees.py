@@ -14,7 +14,10 @@ import pytest
 
 import kopf
 from kopf._declare.visible_kwargs import Callee, find_demand, is_async_fn
-from tests.python.fake_native import Cycle
+from tests.python.fake_native import (
+    CallHandler,
+    Cycle,
+)
 
 #: What every function is called with, for whatever reason.
 ALWAYS = {
@@ -334,7 +337,8 @@ def call_handlers(run_operator):
 
     async def scenario(operator):
         config = await operator.configure()
-        return [await operator.ask('CALL', cycle=Cycle(body, type='ADDED'), handler=item['index'])
+        return [await operator.ask(CallHandler, cycle=Cycle(body, type='ADDED'),
+                                   handler=item['index'])
                 for item in config['handlers']]
     return run_operator(scenario)
 

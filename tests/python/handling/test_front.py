@@ -13,7 +13,21 @@ from typing import Any
 import pytest
 
 import kopf
-from tests.python.fake_native import Cycle, Operator
+from tests.python.fake_native import (
+    CallActivity,
+    CallHandler,
+    ChooseHandlers,
+    Cycle,
+    EmitLog,
+    EvaluateFilters,
+    EvaluateSelector,
+    Operator,
+    Ping,
+    ReadStorage,
+    TransformBody,
+    Unindex,
+    WriteStorage,
+)
 
 BODY: dict[str, Any] = {
     'apiVersion': 'kopf.dev/v1', 'kind': 'KopfExample',
@@ -34,7 +48,7 @@ async def call(operator: Operator, cycle: Cycle | None = None, **fields: Any) ->
     """Call the first of the declared handlers."""
     config = await operator.configure()
     index = config['handlers'][0]['index']
-    return await operator.ask('CALL', **{'cycle': cycle or make_cycle(), 'handler': index,
+    return await operator.ask(CallHandler, **{'cycle': cycle or make_cycle(), 'handler': index,
                                          **fields})
 
 
@@ -110,7 +124,7 @@ def test_kwargs_of_activities(run_operator: Any, is_async: bool) -> None:
     async def scenario(operator: Operator) -> Any:
         [declaration] = operator.config['activities']
         assert declaration['activity'] == 'startup'
-        return await operator.ask('ACTIVITY', handler=declaration['index'], activity='startup')
+        return await operator.ask(CallActivity, handler=declaration['index'], activity='startup')
 
     result = run_operator(scenario, settings=settings, memo=memo)
     assert result == ('done', {'result': None, 'patch': None, 'fns': False})
@@ -181,7 +195,7 @@ def test_patch_that_is_not_json_does_not_spoil_the_cycle(run_operator: Any) -> N
     async def scenario(operator: Operator) -> Any:
         config = await operator.configure()
         cycle = make_cycle()
-        return [await operator.ask('CALL', cycle=cycle, handler=declaration['index'])
+        return [await operator.ask(CallHandler, cycle=cycle, handler=declaration['index'])
                 for declaration in config['handlers']]
 
     one, two, three = run_operator(scenario)
@@ -287,7 +301,7 @@ def test_all_tasks_cancelled_by_the_application(run_operator: Any) -> None:
 
     async def scenario(operator: Operator) -> Any:
         config = await operator.configure()
-        job = operator.push('CALL', cycle=make_cycle(), handler=config['handlers'][0]['index'])
+        job = operator.push(CallHandler, cycle=make_cycle(), handler=config['handlers'][0]['index'])
         await started.wait()
         tasks[0].cancel()
         [task] = [task for task in asyncio.all_tasks() if task.get_name() == 'kopf operator']
@@ -377,7 +391,7 @@ def test_values_that_the_engine_cannot_read(run_operator: Any, is_async: bool,
 
     async def scenario(operator: Operator) -> Any:
         config = await operator.configure()
-        return [await operator.ask('CALL', cycle=make_cycle(), handler=declaration['index'])
+        return [await operator.ask(CallHandler, cycle=make_cycle(), handler=declaration['index'])
                 for declaration in config['handlers']]
 
     for title, (kind, answer) in zip(("The result of handler 'returning'",
@@ -462,10 +476,10 @@ def test_memo_is_copied_per_object_and_kept(run_operator: Any) -> None:
     async def scenario(operator: Operator) -> Any:
         index = (await operator.configure())['handlers'][0]['index']
         one = make_cycle()
-        answers = [await operator.ask('CALL', cycle=one, handler=index)]
-        again = make_cycle(keeper=one.keeper)
-        answers.append(await operator.ask('CALL', cycle=again, handler=index))
-        answers.append(await operator.ask('CALL', cycle=make_cycle(), handler=index))
+        answers = [await operator.ask(CallHandler, cycle=one, handler=index)]
+        again = make_cycle(memory=one.memory)
+        answers.append(await operator.ask(CallHandler, cycle=again, handler=index))
+        answers.append(await operator.ask(CallHandler, cycle=make_cycle(), handler=index))
         return [json.loads(answer['result']) for _, answer in answers]
 
     memo = kopf.Memo(common=1)
@@ -518,7 +532,7 @@ def test_filters(run_operator: Any) -> None:
 
     async def scenario(operator: Operator) -> Any:
         index = (await operator.configure())['handlers'][0]['index']
-        return await operator.ask('FILTERS', cycle=make_cycle(), questions=[
+        return await operator.ask(EvaluateFilters, cycle=make_cycle(), questions=[
             (index, 'when', None), (index, 'new', b'1'), (index, 'new', b'2'),
             (index, 'labels.a', b'"b"'), (index, 'annotations.z', None)])
 
@@ -536,14 +550,14 @@ def test_filters_of_events_and_resources(run_operator: Any) -> None:
         index = (await operator.configure())['handlers'][0]['index']
         pods = {'group': '', 'version': 'v1', 'plural': 'pods', 'verbs': ['list']}
         return [
-            await operator.ask('FILTERS', cycle=make_cycle(type=None),
+            await operator.ask(EvaluateFilters, cycle=make_cycle(type=None),
                                questions=[(index, 'when', None)]),
-            await operator.ask('FILTERS', questions=[
-                (index, 'selector', json.dumps(pods).encode()),
-                (index, 'selector', json.dumps({**pods, 'plural': 'x'}).encode())]),
+            *[await operator.ask(EvaluateSelector, handler=index,
+                                 resource=json.dumps({**pods, 'plural': plural}))
+              for plural in ('pods', 'x')],
         ]
 
-    assert run_operator(scenario) == [('answer', [True]), ('answer', [True, False])]
+    assert run_operator(scenario) == [('answer', [True]), ('answer', True), ('answer', False)]
 
 
 def test_filter_that_fails(run_operator: Any) -> None:
@@ -551,7 +565,8 @@ def test_filter_that_fails(run_operator: Any) -> None:
 
     async def scenario(operator: Operator) -> Any:
         index = (await operator.configure())['handlers'][0]['index']
-        return await operator.ask('FILTERS', cycle=make_cycle(), questions=[(index, 'when', None)])
+        questions = [(index, 'when', None)]
+        return await operator.ask(EvaluateFilters, cycle=make_cycle(), questions=questions)
 
     kind, error = run_operator(scenario)
     assert kind == 'fail' and isinstance(error, ZeroDivisionError)
@@ -568,7 +583,7 @@ def test_condition_is_a_part_of_when(run_operator: Any) -> None:
         assert declaration['when'] is True
         questions = [(declaration['index'], 'when', None)]
         return [
-            await operator.ask('FILTERS', cycle=make_cycle(new={'spec': {'x': value}}),
+            await operator.ask(EvaluateFilters, cycle=make_cycle(new={'spec': {'x': value}}),
                                questions=questions)
             for value in (1, 2)]
 
@@ -588,7 +603,7 @@ def test_lifecycle_of_the_user(run_operator: Any) -> None:
         assert config['settings']['lifecycle'] == 'front'
         indexes = [declaration['index'] for declaration in config['handlers']]
         state = {name: {'retries': retries} for name, retries in zip('abc', [0, 7, 1], strict=True)}
-        answer = await operator.ask('CHOOSE', cycle=make_cycle(), handlers=indexes,
+        answer = await operator.ask(ChooseHandlers, cycle=make_cycle(), handlers=indexes,
                                     state=json.dumps(state))
         return answer, indexes
 
@@ -626,15 +641,15 @@ def test_storage_of_the_user(run_operator: Any) -> None:
     cycle = Cycle(body)
 
     async def scenario(operator: Operator) -> Any:
-        await operator.ask('ACTIVITY', handler=0, activity='startup')
+        await operator.ask(CallActivity, handler=0, activity='startup')
         config = await operator.configure()
         assert config['settings']['persistence']['progress_storage'] == {'type': 'front'}
-        read = await operator.ask('STORAGE_READ', cycle=cycle, operations=json.dumps(
+        read = await operator.ask(ReadStorage, cycle=cycle, question=json.dumps(
             {'ids': ['fn', 'other'], 'extra_fields': [['status', 's']], 'progress': True,
              'diffbase': True}))
-        partial = await operator.ask('STORAGE_READ', cycle=cycle, operations=json.dumps(
+        partial = await operator.ask(ReadStorage, cycle=cycle, question=json.dumps(
             {'ids': ['fn'], 'progress': True}))
-        write = await operator.ask('STORAGE_WRITE', cycle=cycle, operations=json.dumps([
+        write = await operator.ask(WriteStorage, cycle=cycle, operations=json.dumps([
             {'op': 'store', 'id': 'other', 'record': {'retries': 1}},
             {'op': 'purge', 'id': 'fn'}, {'op': 'touch', 'value': None},
             {'op': 'diffbase', 'essence': {'spec': {}}}]))
@@ -661,7 +676,7 @@ def test_transformations(run_operator: Any) -> None:
         cycle = make_cycle()
         await call(operator, cycle)
         fresh = json.dumps({'spec': {'x': 10}}).encode()
-        return await operator.ask('TRANSFORM', cycle=cycle, body=fresh)
+        return await operator.ask(TransformBody, cycle=cycle, body=fresh)
 
     assert run_operator(scenario) == ('answer', '{"spec":{"y":11}}')
 
@@ -677,9 +692,9 @@ def test_log_records(run_operator: Any, caplog: pytest.LogCaptureFixture) -> Non
         try:
             raise ValueError("boo")
         except ValueError as error:
-            operator.push('LOG', logger='kopf.objects', level=40, message="100% failed",
+            operator.push(EmitLog, logger='kopf.objects', level=40, message="100% failed",
                           reference=json.dumps(reference), local=True, error=error)
-        operator.push('LOG', logger='kopf.activities.startup', level=10, message="plain")
+        operator.push(EmitLog, logger='kopf.activities.startup', level=10, message="plain")
         await operator.configure()
 
     run_operator(scenario)
@@ -808,8 +823,8 @@ def test_probes(run_operator: Any) -> None:
 
     async def scenario(operator: Operator) -> list[Any]:
         indexes = {item['id']: item['index'] for item in operator.config['activities']}
-        assert await operator.ask('PULSE') == ('answer', None)
-        return [await operator.ask('ACTIVITY', handler=indexes[id], activity='probe')
+        assert await operator.ask(Ping) == ('answer', None)
+        return [await operator.ask(CallActivity, handler=indexes[id], activity='probe')
                 for id in ('async', 'sync')]
 
     first, second = run_operator(scenario)
@@ -838,11 +853,11 @@ def test_indices_are_filled_by_calls_and_emptied_on_demand(run_operator: Any) ->
         assert handlers['names']['kind'] == 'indexing'
 
         async def call(id: str) -> Any:
-            job = operator.push('CALL', cycle=make_cycle(), handler=handlers[id]['index'])
+            job = operator.push(CallHandler, cycle=make_cycle(), handler=handlers[id]['index'])
             return await job.get_answer()
 
         answers = [await call(id) for id in ('fn', 'names', 'failing', 'fn')]
-        operator.push('UNINDEX', uid=make_cycle().uid, ids=['names', 'failing'])
+        operator.push(Unindex, uid=make_cycle().uid, ids=['names', 'failing'])
         return [*answers, await call('fn')]
 
     answers = run_operator(scenario)
@@ -861,7 +876,7 @@ def test_speed_of_calls_is_not_a_matter_of_luck(run_operator: Any) -> None:
     async def scenario(operator: Operator) -> float:
         index = (await operator.configure())['handlers'][0]['index']
         started = time.perf_counter()
-        jobs = [operator.push('CALL', cycle=make_cycle(), handler=index) for _ in range(1000)]
+        jobs = [operator.push(CallHandler, cycle=make_cycle(), handler=index) for _ in range(1000)]
         for job in jobs:
             assert (await job.get_answer())[0] == 'done'
         return time.perf_counter() - started

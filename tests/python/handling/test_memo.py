@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from kopf._objects.memos import Memo, Memos, ObjectMemo, ReviewedMemo, copy_memo
-from tests.python.fake_native import Keeper
+from tests.python.fake_native import ObjectMemory
 
 
-def of_object(memos: Memos, keeper: Keeper | None = None, uid: str = 'u') -> Any:
-    return ObjectMemo(memos, keeper or Keeper(), uid).get()  # type: ignore[arg-type]
+def of_object(memos: Memos, memory: ObjectMemory | None = None, uid: str = 'u') -> Any:
+    return ObjectMemo(memos, memory or ObjectMemory(), uid).get()  # type: ignore[arg-type]
 
 
-def of_review(memos: Memos, keeper: Keeper | None = None, uid: str | None = 'u') -> Any:
-    return ReviewedMemo(memos, keeper or Keeper(), uid).get()  # type: ignore[arg-type]
+def of_review(memos: Memos, memory: ObjectMemory | None = None, uid: str | None = 'u') -> Any:
+    return ReviewedMemo(memos, memory or ObjectMemory(), uid).get()  # type: ignore[arg-type]
 
 
 class OwnMemo(Memo):
@@ -38,20 +38,20 @@ def test_memos_are_copied_for_each_object(memo: Any, expected: Any) -> None:
 
 def test_empty_memos_stay_the_same() -> None:
     """Somebody may have it in hand, and write to it later."""
-    memos, keeper = Memos(Memo()), Keeper()
-    memo = of_object(memos, keeper)
-    assert memo == {} and type(memo) is Memo and keeper.memory is memo
+    memos, memory = Memos(Memo()), ObjectMemory()
+    memo = of_object(memos, memory)
+    assert memo == {} and type(memo) is Memo and memory.memo is memo
     del memo
     gc.collect()
-    of_object(memos, keeper).x = 1
-    assert of_object(memos, keeper) == {'x': 1}
-    assert of_review(memos, keeper) is of_object(memos, keeper)
+    of_object(memos, memory).x = 1
+    assert of_object(memos, memory) == {'x': 1}
+    assert of_review(memos, memory) is of_object(memos, memory)
 
 
 def test_nothing_is_kept_for_those_who_do_not_ask() -> None:
-    keeper = Keeper()
-    ObjectMemo(Memos(Memo()), keeper, 'u')  # type: ignore[arg-type]
-    assert keeper.memory is None
+    memory = ObjectMemory()
+    ObjectMemo(Memos(Memo()), memory, 'u')  # type: ignore[arg-type]
+    assert memory.memo is None
 
 
 def test_threads_get_the_same_memo() -> None:
@@ -61,14 +61,14 @@ def test_threads_get_the_same_memo() -> None:
             return SlowCopy(self)
 
     barrier = threading.Barrier(2)
-    memos, keeper, found = Memos(SlowCopy()), Keeper(), []
-    threads = [threading.Thread(target=lambda: found.append(of_object(memos, keeper)))
+    memos, memory, found = Memos(SlowCopy()), ObjectMemory(), []
+    threads = [threading.Thread(target=lambda: found.append(of_object(memos, memory)))
                for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert all(memo is keeper.memory for memo in found) and len(found) == 8
+    assert all(memo is memory.memo for memo in found) and len(found) == 8
 
 
 def test_objects_that_may_never_exist_leave_nothing_behind() -> None:
@@ -83,9 +83,9 @@ def test_objects_known_by_reviews_only() -> None:
     of_review(memos).x = 1
     assert of_review(memos) == {'base': 1, 'x': 1}
     assert of_review(memos, uid='v') == {'base': 1}
-    keeper = Keeper()
-    assert of_object(memos, keeper) == {'base': 1, 'x': 1}
-    assert of_review(memos, keeper) is of_object(memos, keeper)
+    memory = ObjectMemory()
+    assert of_object(memos, memory) == {'base': 1, 'x': 1}
+    assert of_review(memos, memory) is of_object(memos, memory)
     assert list(memos._reviewed) == ['v']
 
 

@@ -9,23 +9,29 @@ import pytest
 
 import kopf
 from kopf._call.context import front_var
-from tests.python.fake_native import Operator
+from tests.python.fake_native import (
+    CallHandler,
+    ChooseHandlers,
+    EvaluateFilters,
+    Operator,
+    SubHandlersDone,
+)
 from tests.python.handling.test_front import both, call, make_cycle
 
 
 async def start(operator: Operator, **fields: Any) -> Any:
     """Start the only declared handler; give its job."""
     [declaration] = (await operator.configure())['handlers']
-    return operator.push('CALL', **{
+    return operator.push(CallHandler, **{
         'cycle': make_cycle(), 'handler': declaration['index'], **fields})
 
 
 async def finish(operator: Operator, job: Any, done: bool, delay: float | None = None) -> Any:
     """Call all children of the round one by one, then finish the round."""
-    children, _, token = await job.get_round()
-    answers = {child['id']: await operator.ask('CALL', cycle=job.cycle, handler=child['index'])
+    children, _, token = await job.get_sub_batch()
+    answers = {child['id']: await operator.ask(CallHandler, cycle=job.cycle, handler=child['index'])
                for child in children}
-    operator.push('SUB_DONE', token=token, done=done, delay=delay)
+    operator.push(SubHandlersDone, token=token, done=done, delay=delay)
     return answers
 
 
@@ -52,7 +58,7 @@ def test_children_run_after_the_parent(run_operator: Any, is_async: bool) -> Non
     async def scenario(operator: Operator) -> Any:
         job = await start(operator)
         answers = await finish(operator, job, done=True)
-        declarations, lifecycle, _ = job.rounds[0]
+        declarations, lifecycle, _ = job.sub_batches[0]
         assert lifecycle is None
         assert [child['kind'] for child in declarations] == ['changing'] * 3
         assert [child['selector'] for child in declarations] == [None] * 3
@@ -117,7 +123,7 @@ def test_explicit_execution(run_operator: Any, kwargs: Any, ids: list[str]) -> N
     async def scenario(operator: Operator) -> Any:
         job = await start(operator)
         answers = await finish(operator, job, done=True)
-        assert job.rounds[0][1] == 'all_at_once'
+        assert job.sub_batches[0][1] == 'all_at_once'
         return list(answers), await job.get_answer()
 
     answers, (kind, _) = run_operator(scenario)
@@ -135,7 +141,7 @@ def test_execution_of_registered_children_is_only_once(run_operator: Any) -> Non
     async def scenario(operator: Operator) -> Any:
         job = await start(operator)
         await finish(operator, job, done=True)
-        return await job.get_answer(), len(job.rounds)
+        return await job.get_answer(), len(job.sub_batches)
 
     (kind, answer), rounds = run_operator(scenario)
     assert (kind, answer['result'], rounds) == ('done', '"done"', 1)
@@ -158,12 +164,12 @@ def test_nested_children_and_context(run_operator: Any) -> None:
 
     async def scenario(operator: Operator) -> Any:
         job = await start(operator)
-        [declaration], _, token = await job.get_round()
+        [declaration], _, token = await job.get_sub_batch()
         assert declaration['id'] == 'p/c'
-        child = operator.push('CALL', cycle=job.cycle, handler=declaration['index'])
+        child = operator.push(CallHandler, cycle=job.cycle, handler=declaration['index'])
         answers = await finish(operator, child, done=True)
         assert (await child.get_answer())[0] == 'done'
-        operator.push('SUB_DONE', token=token, done=True)
+        operator.push(SubHandlersDone, token=token, done=True)
         return answers, await job.get_answer()
 
     answers, (kind, _) = run_operator(scenario)
@@ -183,7 +189,7 @@ def test_children_are_forgotten_after_their_round(run_operator: Any) -> None:
         job = await start(operator)
         await finish(operator, job, done=True)
         await job.get_answer()
-        return len(fronts[0]._handlers), len(fronts[0]._rounds)
+        return len(fronts[0].handlers), len(fronts[0].sub_batches)
 
     assert run_operator(scenario) == (1, 0)
 
@@ -196,10 +202,10 @@ def test_filters_of_children(run_operator: Any) -> None:
 
     async def scenario(operator: Operator) -> Any:
         job = await start(operator)
-        [declaration], _, token = await job.get_round()
-        answer = await operator.ask('FILTERS', cycle=job.cycle, questions=[
+        [declaration], _, token = await job.get_sub_batch()
+        answer = await operator.ask(EvaluateFilters, cycle=job.cycle, questions=[
             (declaration['index'], 'when', None)])
-        operator.push('SUB_DONE', token=token, done=True)
+        operator.push(SubHandlersDone, token=token, done=True)
         await job.get_answer()
         return declaration, answer
 
@@ -219,10 +225,10 @@ def test_filters_of_children_see_the_field_of_the_parent(run_operator: Any) -> N
 
     async def scenario(operator: Operator) -> Any:
         job = await start(operator, old=1, new=2, diff=[['change', [], 1, 2]])
-        [declaration], _, token = await job.get_round()
-        answer = await operator.ask('FILTERS', cycle=job.cycle, questions=[
+        [declaration], _, token = await job.get_sub_batch()
+        answer = await operator.ask(EvaluateFilters, cycle=job.cycle, questions=[
             (declaration['index'], 'when', None)])
-        operator.push('SUB_DONE', token=token, done=True)
+        operator.push(SubHandlersDone, token=token, done=True)
         await job.get_answer()
         return answer
 
@@ -240,11 +246,11 @@ def test_lifecycle_of_children(run_operator: Any) -> None:
 
     async def scenario(operator: Operator) -> Any:
         job = await start(operator)
-        children, lifecycle, token = await job.get_round()
+        children, lifecycle, token = await job.get_sub_batch()
         assert lifecycle == 'front'
         indexes = [child['index'] for child in children]
-        answer = await operator.ask('CHOOSE', cycle=job.cycle, handlers=indexes, state='{}')
-        operator.push('SUB_DONE', token=token, done=True)
+        answer = await operator.ask(ChooseHandlers, cycle=job.cycle, handlers=indexes, state='{}')
+        operator.push(SubHandlersDone, token=token, done=True)
         await job.get_answer()
         return answer == ('answer', indexes[-1:])
 

@@ -95,7 +95,7 @@ def test_flags(make: Any, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> Any:
         ready_flag, stop_flag = make(), make()
         operator, task = await start(ready_flag=ready_flag, stop_flag=stop_flag)
-        operator.push('READY')
+        operator.push(fake_native.Ready)
         while not (ready_flag.is_set() if hasattr(ready_flag, 'is_set') else ready_flag.done()):
             await asyncio.sleep(0)
         assert not operator.stop_reasons
@@ -184,7 +184,7 @@ def test_operators_in_threads(caplog: pytest.LogCaptureFixture) -> None:
 def test_failure_of_the_engine() -> None:
     async def main() -> None:
         operator, task = await start()
-        operator.push('FINISHED', message="no cluster at https://localhost")
+        operator.push(fake_native.Finished, message="no cluster at https://localhost")
         await wait(task)
     with pytest.raises(EngineError, match='no cluster at https://localhost'):
         asyncio.run(main())
@@ -197,8 +197,8 @@ def test_failure_of_a_startup_handler() -> None:
 
     async def main() -> None:
         operator, task = await start()
-        await operator.ask('ACTIVITY', handler=0, activity='startup')
-        operator.push('FINISHED', message="One or more handlers failed.")
+        await operator.ask(fake_native.CallActivity, handler=0, activity='startup')
+        operator.push(fake_native.Finished, message="One or more handlers failed.")
         await wait(task)
     with pytest.raises(ActivityError, match='One or more handlers failed') as info:
         asyncio.run(main())
@@ -220,7 +220,8 @@ def test_unfinished_handlers_are_cancelled_at_the_end(monkeypatch: pytest.Monkey
     async def main() -> Any:
         operator, task = await start(stop_flag=(flag := asyncio.Event()))
         index = (await operator.configure())['handlers'][0]['index']
-        job = operator.push('CALL', handler=index, cycle=fake_native.Cycle({}, reason='create'))
+        cycle = fake_native.Cycle({}, reason='create')
+        job = operator.push(fake_native.CallHandler, handler=index, cycle=cycle)
         await operator.configure()
         flag.set()
         await wait(task)
@@ -237,7 +238,7 @@ def test_vault_replaces_logins() -> None:
         operator, task = await start(
             stop_flag=(flag := asyncio.Event()), vault=Vault({'mine': info}))
         [declaration] = operator.config['activities']
-        answer = await operator.ask('ACTIVITY', handler=declaration['index'],
+        answer = await operator.ask(fake_native.CallActivity, handler=declaration['index'],
                                     activity='authentication')
         flag.set()
         await wait(task)

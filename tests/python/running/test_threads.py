@@ -20,8 +20,9 @@ faulthandler.enable()
 def use_native():
     from kopf import _native
     for number in range(20):
-        _native.storage_keys('kopf.zalando.org', f'handler-{number}' * 20, True)
-        _native.diff(json.dumps({'x': [number] * 50}), json.dumps({'x': ['y'] * number}))
+        keys = [f'kopf.dev/x{number}'] * number
+        _native.shrink_essence(json.dumps({'x': [number] * 50}), keys, '{}', '{}')
+        _native.shrink_essence(json.dumps({'x': 'y' * 5000}), keys[:1], '{}', '{}')
         _native.yaml_to_json(f'x: [{number}, y]')
         _native.Operator(json.dumps({'identity': 'x' * number}))
 
