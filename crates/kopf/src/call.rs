@@ -37,6 +37,11 @@ pub trait AnyCall: sealed::Sealed + Send + Sync + 'static {
 }
 
 /// A call about an object: for extractors that work in all handlers but those of activities.
+#[diagnostic::on_unimplemented(
+    message = "a handler that is called with `{Self}` has no object",
+    label = "this function has a parameter that needs an object",
+    note = "startup, cleanup, login and probe handlers take `Client`, `State`, `Logger`, `Index`, `Retry`, `Started`, `Runtime`"
+)]
 pub trait ObjectCall: AnyCall {
     /// The object, and what happened to it.
     fn context(&self) -> &Context;
@@ -52,6 +57,11 @@ pub trait ObjectCall: AnyCall {
 }
 
 /// A call about a change, made or requested: it knows the states before and after.
+#[diagnostic::on_unimplemented(
+    message = "a handler that is called with `{Self}` has no old and new values",
+    label = "this function has a parameter that needs them",
+    note = "`Old`, `New` and `Diff` are for create, update, delete, resume and field handlers, sub-handlers, and validating and mutating handlers"
+)]
 pub trait ComparingCall: ObjectCall {
     /// The object as it was before, or the handler's field of it; None if it is new.
     fn old_value(&self) -> Option<&Value>;

@@ -103,33 +103,30 @@ fn text_of(reply: &CallReply) -> String {
 
 #[tokio::test]
 async fn handlers_get_the_object_and_its_change() {
-    #[allow(clippy::too_many_arguments)]
-    async fn handle(
-        spec: Spec<ExampleSpec>,
-        status: Status<Option<ExampleSpec>>,
-        meta: Meta,
-        object: Object<KopfExample>,
-        body: Body,
-        old: Old<Value>,
-        New(new): New<Value>,
-        diff: Diff,
-        reason: Reason,
-        retry: Retry,
-        Runtime(runtime): Runtime,
-        started: Started,
-    ) -> Result<Value> {
+    let handle = |spec: Spec<ExampleSpec>,
+                  status: Status<Option<ExampleSpec>>,
+                  meta: Meta,
+                  object: Object<KopfExample>,
+                  body: Body,
+                  old: Old<Value>,
+                  New(new): New<Value>,
+                  diff: Diff,
+                  reason: Reason,
+                  retry: Retry,
+                  Runtime(runtime): Runtime,
+                  started: Started| async move {
         assert!(status.is_none() && object.spec.size == spec.size && body.name() == Some("my"));
         assert_eq!((meta.name(), meta.namespace(), meta.uid()), ("my", Some("ns"), "u1"));
         assert_eq!((meta.label("app"), meta.annotation("none")), (Some("x"), None));
         let owner = meta.owner_reference();
         assert_eq!((&*owner.api_version, &*owner.kind, &*owner.uid), ("kopf.dev/v1", "KopfExample", "u1"));
         assert_eq!((*retry, runtime.as_millis(), started.as_second() > 0), (2, 1500, true));
-        Ok(json!({"old": *old, "new": new, "diff": diff.len(), "reason": reason, "size": spec.size}))
-    }
+        Ok::<_, Error>(json!({"old": *old, "new": new, "diff": diff.len(), "reason": reason, "size": spec.size}))
+    };
     let mut typed = body();
     typed["apiVersion"] = json!("kopf.dev/v1");
     typed["kind"] = json!("KopfExample");
-    let reply = call(Operator::new().on(on::create(of::<KopfExample>()), handle), typed).await;
+    let reply = call(Operator::new().on(on::create(of::<KopfExample>()).id("handle"), handle), typed).await;
     let expected = json!({
         "old": {"spec": {"size": 1}}, "new": {"spec": {"size": 3, "tags": ["a"]}}, "diff": 2, "reason": "update", "size": 3,
     });
