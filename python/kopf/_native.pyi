@@ -107,7 +107,8 @@ class EvaluateFilters:
     cycle: Cycle
     questions: Sequence[tuple[int, str, bytes | None]]
                                   # (handler, slot, JSON value or None if absent); slots: 'when', 'value', 'old', 'new',
-                                  # 'labels.<key>', 'annotations.<key>'
+                                  # 'labels.<key>', 'annotations.<key>'; of a condition of the handler:
+                                  # 'conditions.<index>.<slot>', also 'conditions.<index>.selector'
     def answer(self, decisions: Sequence[bool], /) -> None: ...
     def fail(self, error: BaseException, /) -> None: ...
 

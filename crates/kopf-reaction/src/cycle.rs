@@ -198,6 +198,7 @@ impl Cycle {
         let cause = Arc::clone(self.cause.as_ref()?);
         let lifecycle = lifecycle.unwrap_or(self.input.settings.lifecycle);
         let settings = Arc::clone(&self.input.settings);
+        let handlers = handlers.into_iter().map(|handler| self.input.handlers.narrowed(handler)).collect();
         Some(SubBatch::new(cause, settings, handlers, lifecycle, self.superseded.clone(), self.input.verbose))
     }
 

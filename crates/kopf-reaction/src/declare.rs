@@ -4,6 +4,7 @@ mod resource;
 mod selector;
 mod reason;
 mod filter;
+mod condition;
 mod backoff;
 mod background;
 mod webhook;
@@ -12,6 +13,7 @@ mod handler_set;
 
 pub use background::{BackgroundOptions, InitialDelay};
 pub use backoff::{Backoff, Seconds};
+pub use condition::Condition;
 pub use filter::Filter;
 pub(crate) use handler::deduplicated;
 pub use handler::{Activity, ErrorsMode, Handler, HandlerType};

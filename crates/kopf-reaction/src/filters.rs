@@ -3,7 +3,9 @@
 //! What is plain data is decided here. Callbacks are questions to the front: `select` gives them back
 //! until all answers are there, the cheap criteria first, so that few callbacks are ever called.
 
-use std::collections::HashMap;
+mod conditions;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use kopf_object::{Body, FieldPath, python_equal};
@@ -41,6 +43,8 @@ pub enum FilterSlot {
     Old,
     New,
     When,
+    /// Whether the condition is about the resource; only of conditions.
+    Selector,
 }
 
 /// One callback to be called by the front.
@@ -48,6 +52,8 @@ pub enum FilterSlot {
 pub struct FilterQuestion {
     /// The index of the handler.
     pub handler: usize,
+    /// The index of the condition of that handler, if the callback belongs to one.
+    pub condition: Option<usize>,
     pub slot: FilterSlot,
     /// The value in question; None if it is absent, or if the callback takes none.
     pub value: Option<Value>,
@@ -56,12 +62,12 @@ pub struct FilterQuestion {
 /// The answers of the front within one cycle.
 #[derive(Clone, Debug, Default)]
 pub struct FilterAnswers {
-    known: HashMap<(usize, FilterSlot), bool>,
+    known: HashMap<(usize, Option<usize>, FilterSlot), bool>,
 }
 
 impl FilterAnswers {
     pub fn insert(&mut self, question: &FilterQuestion, answer: bool) {
-        self.known.insert((question.handler, question.slot.clone()), answer);
+        self.known.insert((question.handler, question.condition, question.slot.clone()), answer);
     }
 
     /// The causes are about to differ from what the callbacks have seen.
@@ -74,7 +80,7 @@ impl FilterAnswers {
 enum FilterMatch {
     Yes,
     No,
-    Effect(FilterQuestion),
+    Ask(FilterQuestion),
 }
 
 /// The handlers that match, without repetitions; or the questions to be answered first.
@@ -90,10 +96,39 @@ pub fn select_handlers(
         match match_filters(handler, subject, depth, answers) {
             FilterMatch::Yes => matching.push(Arc::clone(handler)),
             FilterMatch::No => {}
-            FilterMatch::Effect(question) => questions.push(question),
+            FilterMatch::Ask(question) => questions.push(question),
         }
     }
     if questions.is_empty() { Ok(deduplicated(matching)) } else { Err(questions) }
+}
+
+/// Whose callbacks are in question, and the answers so far.
+#[derive(Clone, Copy)]
+struct Callbacks<'a> {
+    handler: usize,
+    condition: Option<usize>,
+    answers: &'a FilterAnswers,
+}
+
+impl Callbacks<'_> {
+    /// Decides a filter of one value, or asks its callback.
+    fn check(self, filter: &Filter, value: Option<&Value>, slot: impl FnOnce() -> FilterSlot) -> FilterMatch {
+        match plain(filter, value) {
+            Some(true) => FilterMatch::Yes,
+            Some(false) => FilterMatch::No,
+            None => self.ask(slot(), value),
+        }
+    }
+
+    fn ask(self, slot: FilterSlot, value: Option<&Value>) -> FilterMatch {
+        let Self { handler, condition, answers } = self;
+        let key = (handler, condition, slot);
+        match answers.known.get(&key) {
+            Some(true) => FilterMatch::Yes,
+            Some(false) => FilterMatch::No,
+            None => FilterMatch::Ask(FilterQuestion { handler, condition, slot: key.2, value: value.cloned() }),
+        }
+    }
 }
 
 fn match_filters(
@@ -102,13 +137,19 @@ fn match_filters(
     depth: FilterDepth,
     answers: &FilterAnswers,
 ) -> FilterMatch {
-    let criteria: [&dyn Fn() -> FilterMatch; 5] = [
-        &|| metadata(handler, subject, answers, handler.labels.as_ref(), "labels", FilterSlot::Label),
-        &|| metadata(handler, subject, answers, handler.annotations.as_ref(), "annotations", FilterSlot::Annotation),
-        &|| field_value(handler, subject, answers),
-        &|| if depth == FilterDepth::Full { field_change(handler, subject, answers) } else { FilterMatch::Yes },
-        &|| if handler.when { callback(handler, FilterSlot::When, None, answers) } else { FilterMatch::Yes },
-    ];
+    let callbacks = Callbacks { handler: handler.index, condition: None, answers };
+    all_of(&[
+        &|| metadata(callbacks, subject, handler.labels.as_ref(), "labels", FilterSlot::Label),
+        &|| metadata(callbacks, subject, handler.annotations.as_ref(), "annotations", FilterSlot::Annotation),
+        &|| field_value(handler, subject, callbacks),
+        &|| if depth == FilterDepth::Full { field_change(handler, subject, callbacks) } else { FilterMatch::Yes },
+        &|| if handler.when { callbacks.ask(FilterSlot::When, None) } else { FilterMatch::Yes },
+        &|| conditions::match_all(handler, subject, callbacks),
+    ])
+}
+
+/// The first criterion that is not met, or not known yet, decides.
+fn all_of(criteria: &[&dyn Fn() -> FilterMatch]) -> FilterMatch {
     for criterion in criteria {
         match criterion() {
             FilterMatch::Yes => {}
@@ -118,11 +159,11 @@ fn match_filters(
     FilterMatch::Yes
 }
 
+/// Plain filters refuse before any callback is asked.
 fn metadata(
-    handler: &Handler,
+    callbacks: Callbacks<'_>,
     subject: FilterSubject<'_>,
-    answers: &FilterAnswers,
-    filters: Option<&std::collections::BTreeMap<String, Filter>>,
+    filters: Option<&BTreeMap<String, Filter>>,
     stanza: &str,
     slot: fn(String) -> FilterSlot,
 ) -> FilterMatch {
@@ -131,64 +172,58 @@ fn metadata(
     let mut question = None;
     for (key, filter) in filters {
         let value = content.and_then(|content| content.get(key));
-        match plain(filter, value) {
-            Some(true) => {}
-            Some(false) => return FilterMatch::No,
-            None => match callback(handler, slot(key.clone()), value, answers) {
-                FilterMatch::Yes => {}
-                FilterMatch::No => return FilterMatch::No,
-                FilterMatch::Effect(asked) => question = question.or(Some(asked)),
-            },
+        match callbacks.check(filter, value, || slot(key.clone())) {
+            FilterMatch::Yes => {}
+            FilterMatch::No => return FilterMatch::No,
+            FilterMatch::Ask(asked) => question = question.or(Some(asked)),
         }
     }
-    question.map_or(FilterMatch::Yes, FilterMatch::Effect)
+    question.map_or(FilterMatch::Yes, FilterMatch::Ask)
 }
 
-/// The value of the field, either of now or of before, is as expected; or at least there.
-fn field_value(handler: &Handler, subject: FilterSubject<'_>, answers: &FilterAnswers) -> FilterMatch {
+/// The field must have such a value now or before the change; without a filter, any value.
+fn field_value(handler: &Handler, subject: FilterSubject<'_>, callbacks: Callbacks<'_>) -> FilterMatch {
     let Some(field) = &handler.field else { return FilterMatch::Yes };
-    let candidates: Vec<(bool, Option<&Value>)> = match subject.change {
-        Some((old, new)) => vec![(false, resolve(field, new)), (true, resolve(field, old))],
-        None => vec![(false, subject.body.get(field))],
-    };
     let expected = handler.value.as_ref().unwrap_or(&Filter::Present);
-    for (before, value) in candidates {
-        match plain(expected, value) {
-            Some(true) => return FilterMatch::Yes,
-            Some(false) => {}
-            None => match callback(handler, FilterSlot::Value { before }, value, answers) {
-                FilterMatch::No => {}
-                other => return other,
-            },
-        }
+    match subject.change {
+        Some((old, new)) => either_value(callbacks, expected, resolve(field, new), resolve(field, old)),
+        None => callbacks.check(expected, subject.body.get(field), || FilterSlot::Value { before: false }),
     }
-    FilterMatch::No
 }
 
-fn field_change(handler: &Handler, subject: FilterSubject<'_>, answers: &FilterAnswers) -> FilterMatch {
+fn either_value(callbacks: Callbacks<'_>, filter: &Filter, new: Option<&Value>, old: Option<&Value>) -> FilterMatch {
+    match callbacks.check(filter, new, || FilterSlot::Value { before: false }) {
+        FilterMatch::No => callbacks.check(filter, old, || FilterSlot::Value { before: true }),
+        other => other,
+    }
+}
+
+fn field_change(handler: &Handler, subject: FilterSubject<'_>, callbacks: Callbacks<'_>) -> FilterMatch {
     let (Some(field), Some((old, new))) = (&handler.field, subject.change) else { return FilterMatch::Yes };
     let (old, new) = (resolve(field, old), resolve(field, new));
-    let same = match (old, new) {
+    if handler.field_needs_change && is_same(old, new) {
+        return FilterMatch::No;
+    }
+    old_and_new(callbacks, (handler.old.as_ref(), old), (handler.new.as_ref(), new))
+}
+
+fn old_and_new(
+    callbacks: Callbacks<'_>,
+    (old_filter, old): (Option<&Filter>, Option<&Value>),
+    (new_filter, new): (Option<&Filter>, Option<&Value>),
+) -> FilterMatch {
+    all_of(&[
+        &|| old_filter.map_or(FilterMatch::Yes, |filter| callbacks.check(filter, old, || FilterSlot::Old)),
+        &|| new_filter.map_or(FilterMatch::Yes, |filter| callbacks.check(filter, new, || FilterSlot::New)),
+    ])
+}
+
+fn is_same(old: Option<&Value>, new: Option<&Value>) -> bool {
+    match (old, new) {
         (Some(old), Some(new)) => python_equal(old, new),
         (None, None) => true,
         _ => false,
-    };
-    if handler.field_needs_change && same {
-        return FilterMatch::No;
     }
-    for (filter, value, slot) in [(&handler.old, old, FilterSlot::Old), (&handler.new, new, FilterSlot::New)] {
-        let Some(filter) = filter else { continue };
-        let other = match plain(filter, value) {
-            Some(true) => FilterMatch::Yes,
-            Some(false) => FilterMatch::No,
-            None => callback(handler, slot, value, answers),
-        };
-        match other {
-            FilterMatch::Yes => {}
-            other => return other,
-        }
-    }
-    FilterMatch::Yes
 }
 
 /// None if only a callback can tell.
@@ -198,14 +233,6 @@ fn plain(filter: &Filter, value: Option<&Value>) -> Option<bool> {
         Filter::Absent => Some(value.is_none()),
         Filter::Equals(expected) => Some(value.is_some_and(|value| python_equal(expected, value))),
         Filter::Callback => None,
-    }
-}
-
-fn callback(handler: &Handler, slot: FilterSlot, value: Option<&Value>, answers: &FilterAnswers) -> FilterMatch {
-    match answers.known.get(&(handler.index, slot.clone())) {
-        Some(true) => FilterMatch::Yes,
-        Some(false) => FilterMatch::No,
-        None => FilterMatch::Effect(FilterQuestion { handler: handler.index, slot, value: value.cloned() }),
     }
 }
 

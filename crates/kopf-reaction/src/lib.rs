@@ -38,7 +38,7 @@ pub use cycle::{
     SubBatchConclusion, SubBatchStep, UpToDateCheck,
 };
 pub use declare::{
-    Activity, BackgroundOptions, Backoff, ErrorsMode, EventType, Filter, Handler, HandlerSet, HandlerType,
+    Activity, BackgroundOptions, Backoff, Condition, ErrorsMode, EventType, Filter, Handler, HandlerSet, HandlerType,
     InitialDelay, Reason, ResolvedSelectors, Resource, Seconds, Selection, Selector, ServedSelector, WebhookOptions,
     WebhookType, passively_matched, resolve_selectors,
 };

@@ -2,12 +2,16 @@
 //!
 //! The engine compares plain values. Callbacks stay in the registry, and the engine asks the front to call them.
 
+mod condition;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kopf_reaction::{Filter, FilterQuestion, FilterSlot, Resource};
 use serde_json::Value;
+
+pub use condition::Condition;
 
 use crate::context::Context;
 
@@ -72,6 +76,8 @@ pub(crate) struct Callbacks {
     /// All of them have to return true.
     pub(crate) when: Vec<ContextCallback>,
     pub(crate) resource: Option<ResourceCallback>,
+    /// Those of the conditions, in their order.
+    pub(crate) conditions: Vec<Callbacks>,
     /// Only for daemons and timers.
     pub(crate) initial_delay: Option<DelayCallback>,
 }
@@ -79,6 +85,10 @@ pub(crate) struct Callbacks {
 impl Callbacks {
     /// Calls the callback that the engine asks about; None if there is none.
     pub(crate) fn answer(&self, question: &FilterQuestion, context: &Context) -> Option<bool> {
+        if let Some(index) = question.condition {
+            let question = FilterQuestion { condition: None, ..question.clone() };
+            return self.conditions.get(index)?.answer(&question, context);
+        }
         let value = question.value.as_ref();
         let text = value.and_then(Value::as_str);
         Some(match &question.slot {
@@ -88,6 +98,8 @@ impl Callbacks {
             FilterSlot::Old => self.old.as_ref()?(value),
             FilterSlot::New => self.new.as_ref()?(value),
             FilterSlot::When => self.when.iter().all(|callback| callback(context)),
+            // Conditions are for all resources of their handlers here.
+            FilterSlot::Selector => return None,
         })
     }
 }

@@ -62,9 +62,9 @@ def declare(handler: Handler, index: int, conditions: Collection[Condition] = ()
             annotations=filters.describe_all(handler.annotations),
             field=list(handler.field) if handler.field else None,
             value=filters.describe(handler.value),
-            when=handler.when is not None or bool(conditions),
+            when=handler.when is not None,
             concurrency=handler.concurrency,
-            extra_fields=[list(condition.field) for condition in conditions if condition.field],
+            conditions=[_condition(condition, index) for index, condition in enumerate(conditions)],
         )
     if isinstance(handler, ChangingHandler):
         declaration.update(
@@ -83,6 +83,21 @@ def declare(handler: Handler, index: int, conditions: Collection[Condition] = ()
         declaration['reason'] = None
         declaration['webhook'] = _webhook(handler)
     return declaration
+
+
+def _condition(condition: Condition, index: int) -> dict[str, Any]:
+    """`on.condition`: the engine decides it after the filters of the handler, and asks for its callbacks."""
+    return {
+        'index': index,
+        'selector': resources.describe(condition.selector),
+        'labels': filters.describe_all(condition.labels),
+        'annotations': filters.describe_all(condition.annotations),
+        'field': list(condition.field) if condition.field else None,
+        'value': filters.describe(condition.value),
+        'old': filters.describe(condition.old),
+        'new': filters.describe(condition.new),
+        'when': condition.when is not None,
+    }
 
 
 def _background_options(handler: SpawningHandler) -> dict[str, Any]:

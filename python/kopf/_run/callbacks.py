@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kopf import lifecycles
 from kopf._call.causes import CycleContext
-from kopf._declare import conditions, filters
+from kopf._declare import filters
 from kopf._declare.handlers import Handler, SpawningHandler
 from kopf._objects import resources
 from kopf._webhooks.reviews import ReviewContext
@@ -70,22 +70,27 @@ class Callbacks:
             if key not in kwargs_by_key:
                 kwargs_by_key[key] = get_cause(index).kwargs
             kwargs = kwargs_by_key[key]
+            declared, slot = self._find_filters(handler, slot)
             if slot == 'when':
-                decisions.append(self._evaluate_when(handler, kwargs))
+                decisions.append(bool(declared.when(**kwargs)))
+                continue
+            if slot == 'selector':
+                decisions.append(declared.selector.check(kwargs['resource']))
                 continue
             group, dot, name = slot.partition('.')
-            criteria = getattr(handler, group)
+            criteria = getattr(declared, group)
             criterion = criteria[name] if dot else criteria
             value = json.loads(content) if content is not None else None
             decisions.append(filters.evaluate(criterion, value, content is not None, kwargs))
         return decisions
 
-    def _evaluate_when(self, handler: Any, kwargs: dict[str, Any]) -> bool:
-        declared = self._front.registry._get_conditions(handler)
-        needs_change = bool(getattr(handler, 'field_needs_change', False))
-        return ((handler.when is None or bool(handler.when(**kwargs))) and
-                all(conditions.check(condition, kwargs, needs_change=needs_change)
-                    for condition in declared))
+    def _find_filters(self, handler: Any, slot: str) -> tuple[Any, str]:
+        """Whose callback a slot names: of the handler, or of one of its conditions."""
+        group, _, rest = slot.partition('.')
+        if group != 'conditions':
+            return handler, slot
+        index, _, rest = rest.partition('.')
+        return list(self._front.registry._get_conditions(handler))[int(index)], rest
 
     def _get_cause(self, index: int, cycle: _native.Cycle) -> Cause:
         """What filters and lifecycles see: the whole cycle, or the same as the parent."""

@@ -1,4 +1,4 @@
-"""Filters and conditions that are decided on this side."""
+"""Filters that are decided on this side, and how the engine gets the others."""
 from __future__ import annotations
 
 import enum
@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import kopf
-from kopf._declare import conditions
+from kopf._declare import describe_handlers
 from kopf._declare.filters import describe, evaluate
-from kopf._declare.handlers import Condition
+from kopf._declare.handlers import ChangingHandler, Condition
 from kopf._objects.resources import Selector
 
 
@@ -56,28 +56,25 @@ def test_evaluate(criterion: Any, value: Any, expected: bool) -> None:
     assert evaluate(criterion, value, value is not None, {'x': 1}) is expected
 
 
-KWARGS: dict[str, Any] = {
-    'resource': kopf.Resource('kopf.dev', 'v1', 'kopfexamples'),
-    'labels': {'a': 'b'}, 'annotations': {},
-    'old': {'spec': {'x': 1, 'gone': 1}}, 'new': {'spec': {'x': 2, 'added': 1}},
-}
-
-
 @pytest.mark.parametrize('condition, expected', [
-    (Condition(), True),
-    (Condition(when=yes), True), (Condition(when=no), False),
-    (Condition(labels={'a': 'b'}), True), (Condition(labels={'a': 'x'}), False),
-    (Condition(labels={'z': kopf.ABSENT}), True), (Condition(annotations={'a': 'b'}), False),
-    (Condition(field=('spec', 'x')), True), (Condition(field=('spec', 'none')), False),
-    (Condition(field=('spec', 'x'), value=1), True),
-    (Condition(field=('spec', 'x'), value=2), True),
-    (Condition(field=('spec', 'x'), value=3), False),
-    (Condition(field=('spec', 'x'), old=1, new=2), True),
-    (Condition(field=('spec', 'x'), old=2), False),
-    (Condition(field=('spec', 'added'), old=kopf.ABSENT, new=kopf.PRESENT), True),
-    (Condition(field=('spec', 'gone'), new=lambda value, **_: value is None), True),
-    (Condition(when=no, selector=Selector('pods')), True),
-    (Condition(when=no, selector=Selector('kopfexamples')), False),
+    (Condition(), {}),
+    (Condition(when=yes), {'when': True}),
+    (Condition(labels={'a': 'b', 'z': kopf.ABSENT}),
+     {'labels': {'a': {'equals': 'b'}, 'z': {'absent': True}}}),
+    (Condition(annotations={'a': yes}), {'annotations': {'a': {'callback': True}}}),
+    (Condition(field=('spec', 'x'), value=1), {'field': ['spec', 'x'], 'value': {'equals': 1}}),
+    (Condition(field=('spec', 'x'), old=1.5, new=kopf.PRESENT),
+     {'field': ['spec', 'x'], 'old': {'callback': True}, 'new': {'present': True}}),
 ])
-def test_conditions(condition: Condition, expected: bool) -> None:
-    assert conditions.check(condition, KWARGS) is expected
+def test_conditions_are_declared(condition: Condition, expected: dict[str, Any]) -> None:
+    handler = ChangingHandler(id='fn', fn=yes)
+    [declared] = describe_handlers.declare(handler, 0, [condition])['conditions']
+    stated = {name: value for name, value in declared.items() if value is not None and value is not False}
+    assert stated == {'index': 0, **expected}
+
+
+def test_condition_selectors_are_declared() -> None:
+    condition = Condition(when=no, selector=Selector('pods'))
+    [_, declared] = describe_handlers.declare(
+        ChangingHandler(id='fn', fn=yes), 0, [Condition(), condition])['conditions']
+    assert (declared['index'], declared['selector']['any_name']) == (1, 'pods')

@@ -572,22 +572,34 @@ def test_filter_that_fails(run_operator: Any) -> None:
     assert kind == 'fail' and isinstance(error, ZeroDivisionError)
 
 
-def test_condition_is_a_part_of_when(run_operator: Any) -> None:
-    @kopf.on.condition('kopfexamples', field='spec.x', value=2)
+def test_callbacks_of_conditions(run_operator: Any) -> None:
+    @kopf.on.condition('kopfexamples', field='spec.x', value=lambda value, **_: value == 2)
+    @kopf.on.condition(lambda resource: resource.plural == 'pods',
+                       labels={'a': lambda value, **_: value is None},
+                       when=lambda new, **_: new['spec']['x'] == 2)
     @kopf.on.create('kopfexamples')
     def fn(**_: Any) -> None:
         pass
 
     async def scenario(operator: Operator) -> Any:
         [declaration] = (await operator.configure())['handlers']
-        assert declaration['when'] is True
-        questions = [(declaration['index'], 'when', None)]
+        assert declaration['when'] is False
+        assert [condition['index'] for condition in declaration['conditions']] == [0, 1]
+        index = declaration['index']
+        questions = [
+            (index, 'conditions.0.selector', None), (index, 'conditions.0.labels.a', None),
+            (index, 'conditions.0.labels.a', b'"x"'), (index, 'conditions.0.when', None),
+            (index, 'conditions.1.value', b'2'), (index, 'conditions.1.value', b'3'),
+        ]
         return [
             await operator.ask(EvaluateFilters, cycle=make_cycle(new={'spec': {'x': value}}),
                                questions=questions)
             for value in (1, 2)]
 
-    assert run_operator(scenario) == [('answer', [False]), ('answer', [True])]
+    assert run_operator(scenario) == [
+        ('answer', [False, True, False, False, True, False]),
+        ('answer', [False, True, False, True, True, False]),
+    ]
 
 
 def test_lifecycle_of_the_user(run_operator: Any) -> None:

@@ -130,7 +130,7 @@ impl Streams {
     fn serve(&mut self, resource: &Arc<Resource>, insight: &Insight) {
         let matching =
             insight.selectors_of(resource).iter().filter_map(|index| self.deps.handlers.get(*index).cloned());
-        let served = Arc::new(self.deps.queue.reactor().serve(resource, HandlerSet::from_handlers(matching)));
+        let served = Arc::new(self.deps.queue.reactor().serve(resource, HandlerSet::for_resource(resource, matching)));
         // The same resource may have changed in its details, such as its subresources.
         let mut watched = match self.resources.remove_entry(resource) {
             Some((_, watched)) => {

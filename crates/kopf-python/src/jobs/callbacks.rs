@@ -178,18 +178,23 @@ impl ComputeInitialDelay {
 
 fn describe_questions<'py>(python: Python<'py>, questions: &[FilterQuestion]) -> Vec<Question<'py>> {
     let describe = |question: &FilterQuestion| {
-        (question.handler, slot_name(&question.slot), json_bytes(python, question.value.as_ref()))
+        (question.handler, slot_name(question), json_bytes(python, question.value.as_ref()))
     };
     questions.iter().map(describe).collect()
 }
 
-fn slot_name(slot: &FilterSlot) -> String {
-    match slot {
+fn slot_name(question: &FilterQuestion) -> String {
+    let slot = match &question.slot {
         FilterSlot::Label(key) => format!("labels.{key}"),
         FilterSlot::Annotation(key) => format!("annotations.{key}"),
         FilterSlot::Value { .. } => "value".to_owned(),
         FilterSlot::Old => "old".to_owned(),
         FilterSlot::New => "new".to_owned(),
         FilterSlot::When => "when".to_owned(),
+        FilterSlot::Selector => "selector".to_owned(),
+    };
+    match question.condition {
+        Some(index) => format!("conditions.{index}.{slot}"),
+        None => slot,
     }
 }

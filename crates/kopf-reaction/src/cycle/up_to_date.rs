@@ -36,6 +36,7 @@ impl UpToDateCheck {
     /// None if it takes more than a look at the text: filters, handlers for resuming, other storages.
     pub fn of(handlers: &HandlerSet, settings: &ReactionSettings) -> Option<Self> {
         let HandlerSet {
+            resource: _,
             event_handlers,
             change_handlers,
             index_handlers,
@@ -218,7 +219,7 @@ fn push_member(text: &mut Vec<u8>, key: &str, value: &[u8]) -> Result<(), Unsupp
 fn is_unconditional(handler: &Handler) -> bool {
     let has_filters = handler.labels.is_some() || handler.annotations.is_some() || handler.field.is_some();
     let has_values = handler.value.is_some() || handler.old.is_some() || handler.new.is_some();
-    !has_filters && !has_values && !handler.when && !handler.initial
+    !has_filters && !has_values && !handler.when && handler.conditions.is_empty() && !handler.initial
 }
 
 /// The pieces of an object, as text.

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::background::BackgroundOptions;
 use super::backoff::{Backoff, Seconds};
+use super::condition::Condition;
 use super::filter::Filter;
 use super::reason::Reason;
 use super::resource::Resource;
@@ -54,9 +55,6 @@ pub struct Handler {
     pub annotations: Option<BTreeMap<String, Filter>>,
     #[serde(default)]
     pub field: Option<FieldPath>,
-    /// More fields that its filters look at: part of the essence, too.
-    #[serde(default)]
-    pub extra_fields: Vec<FieldPath>,
     /// The field must differ between old and new, not just match.
     #[serde(default)]
     pub field_needs_change: bool,
@@ -69,6 +67,9 @@ pub struct Handler {
     /// There is a callback on the whole cause.
     #[serde(default)]
     pub when: bool,
+    /// More filters, of the function as a whole; decided after all others.
+    #[serde(default)]
+    pub conditions: Vec<Condition>,
     #[serde(default)]
     pub errors: Option<ErrorsMode>,
     /// How long it may take, over all its attempts.
@@ -155,12 +156,12 @@ impl Handler {
             labels: None,
             annotations: None,
             field: None,
-            extra_fields: Vec::new(),
             field_needs_change: false,
             value: None,
             old: None,
             new: None,
             when: false,
+            conditions: Vec::new(),
             errors: None,
             timeout: None,
             retries: None,
@@ -185,9 +186,19 @@ impl Handler {
         format!("{noun} {}", crate::text::repr_str(&self.id))
     }
 
-    /// Whether it serves the kind; callbacks on resources are answered by the front beforehand.
-    pub fn serves(&self, resource: &Resource) -> bool {
-        self.selector.as_ref().is_none_or(|selector| selector.check(resource))
+    /// The fields that its filters look at: part of the essence wherever they are.
+    pub(super) fn fields(&self) -> impl Iterator<Item = &FieldPath> {
+        self.field.iter().chain(self.conditions.iter().filter_map(|condition| condition.field.as_ref()))
+    }
+
+    /// The handler without the conditions that are about other resources.
+    pub(crate) fn for_resource(self: Arc<Self>, resource: &Resource) -> Arc<Self> {
+        if self.conditions.iter().all(|condition| condition.concerns(resource)) {
+            return self;
+        }
+        let mut handler = Self::clone(&self);
+        handler.conditions.retain(|condition| condition.concerns(resource));
+        Arc::new(handler)
     }
 }
 

@@ -10,6 +10,8 @@ use super::resource::Resource;
 /// The handlers of one kind of objects.
 #[derive(Clone, Debug, Default)]
 pub struct HandlerSet {
+    /// The resource that the handlers are for, if it is known.
+    pub resource: Option<Arc<Resource>>,
     pub event_handlers: Vec<Arc<Handler>>,
     pub change_handlers: Vec<Arc<Handler>>,
     pub index_handlers: Vec<Arc<Handler>>,
@@ -22,21 +24,26 @@ pub struct HandlerSet {
 }
 
 impl HandlerSet {
-    /// The handlers that serve a kind, out of all of an operator.
-    pub fn of(resource: &Resource, handlers: &[Arc<Handler>]) -> Self {
-        Self::from_handlers(handlers.iter().filter(|handler| handler.serves(resource)).cloned())
+    /// Groups the handlers that match a resource. Conditions about other resources do not count here.
+    pub fn for_resource(resource: &Arc<Resource>, matching: impl IntoIterator<Item = Arc<Handler>>) -> Self {
+        Self { resource: Some(Arc::clone(resource)), ..Self::default() }.with_handlers(matching)
     }
 
+    /// Groups handlers whatever resource they are for: all their conditions count.
     pub fn from_handlers(handlers: impl IntoIterator<Item = Arc<Handler>>) -> Self {
-        let mut set = Self::default();
+        Self::default().with_handlers(handlers)
+    }
+
+    fn with_handlers(mut self, handlers: impl IntoIterator<Item = Arc<Handler>>) -> Self {
+        let set = &mut self;
         for handler in handlers {
             // Indexes look at bodies, not at changes: their fields say nothing about the essence.
-            let fields = handler.field.iter().chain(&handler.extra_fields);
-            for field in fields.filter(|_| handler.handler_type != HandlerType::Index) {
+            for field in handler.fields().filter(|_| handler.handler_type != HandlerType::Index) {
                 if !set.extra_fields.contains(field) {
                     set.extra_fields.push(field.clone());
                 }
             }
+            let handler = set.narrowed(handler);
             match handler.handler_type {
                 HandlerType::Event => set.event_handlers.push(handler),
                 HandlerType::Change => set.change_handlers.push(handler),
@@ -46,7 +53,15 @@ impl HandlerSet {
             }
         }
         set.distinct_change_handlers = deduplicated(set.change_handlers.clone());
-        set
+        self
+    }
+
+    /// The handler without the conditions that are about other resources than that of the set.
+    pub(crate) fn narrowed(&self, handler: Arc<Handler>) -> Arc<Handler> {
+        match &self.resource {
+            Some(resource) => handler.for_resource(resource),
+            None => handler,
+        }
     }
 
     /// There is nothing to be done with an object but to index it.

@@ -122,3 +122,102 @@ fn the_same_function_and_id_counts_once() {
     );
     assert_eq!(selected.unwrap().len(), 1);
 }
+
+/// Of which conditions the tests are: spec.x changes from 1 to 2, spec.gone goes, spec.added comes.
+fn condition_answers(handler: Value, condition: Value, callbacks: bool) -> (bool, Vec<FilterSlot>) {
+    let mut declaration = json!({"conditions": [condition]});
+    declaration.as_object_mut().unwrap().extend(handler.as_object().unwrap().clone());
+    let handler = self::handler(declaration);
+    let body = Body::from_value(json!({"metadata": {"labels": {"a": "b"}}}));
+    let (old, new) = (json!({"spec": {"x": 1, "gone": 1}}), json!({"spec": {"x": 2, "added": 1}}));
+    let subject = FilterSubject { body: &body, change: Some((Some(&old), Some(&new))) };
+    let mut answers = FilterAnswers::default();
+    let mut asked = Vec::new();
+    loop {
+        let [interest, full] = [FilterDepth::Interest, FilterDepth::Full]
+            .map(|depth| select_handlers(&[Arc::clone(&handler)], subject, depth, &answers));
+        match full {
+            Ok(selected) => {
+                assert_eq!(interest.unwrap().len(), selected.len(), "conditions count at any depth");
+                return (!selected.is_empty(), asked);
+            }
+            Err(questions) => {
+                for question in questions {
+                    answers.insert(&question, callbacks);
+                    assert_eq!(question.condition, Some(3));
+                    asked.push(question.slot);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn conditions_filter_by_metadata_fields_and_changes() {
+    let field = |name: &str, more: Value| {
+        let mut condition = json!({"index": 3, "field": ["spec", name]});
+        condition.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        condition
+    };
+    let table = [
+        (json!({}), true),
+        (json!({"labels": {"a": {"equals": "b"}}}), true),
+        (json!({"labels": {"a": {"equals": "x"}}}), false),
+        (json!({"labels": {"z": {"absent": true}}}), true),
+        (json!({"annotations": {"a": {"equals": "b"}}}), false),
+        (field("x", json!({})), true),
+        (field("none", json!({})), false),
+        (field("x", json!({"value": {"equals": 1}})), true),
+        (field("x", json!({"value": {"equals": 2}})), true),
+        (field("x", json!({"value": {"equals": 3}})), false),
+        (field("x", json!({"old": {"equals": 1}, "new": {"equals": 2}})), true),
+        (field("x", json!({"old": {"equals": 2}})), false),
+        (field("added", json!({"old": {"absent": true}, "new": {"present": true}})), true),
+        (field("none", json!({"old": {"absent": true}})), true),
+    ];
+    for (condition, expected) in table {
+        assert_eq!(condition_answers(json!({}), condition.clone(), true), (expected, vec![]), "{condition}");
+    }
+    let same = json!({"index": 3, "field": ["spec"], "value": {"present": true}});
+    assert_eq!(condition_answers(json!({"field_needs_change": true}), same.clone(), true), (true, vec![]));
+    let unchanged = json!({"index": 3, "field": ["status"], "old": {"absent": true}});
+    assert_eq!(condition_answers(json!({}), unchanged.clone(), true), (true, vec![]));
+    assert_eq!(condition_answers(json!({"field_needs_change": true}), unchanged, true), (false, vec![]));
+}
+
+#[test]
+fn conditions_ask_their_callbacks_one_after_another() {
+    let all = json!({
+        "index": 3, "labels": {"a": {"callback": true}}, "field": ["spec", "x"], "old": {"callback": true},
+        "new": {"callback": true}, "when": true,
+    });
+    let slots = vec![FilterSlot::Label("a".into()), FilterSlot::Old, FilterSlot::New, FilterSlot::When];
+    assert_eq!(condition_answers(json!({}), all.clone(), true), (true, slots.clone()));
+    assert_eq!(condition_answers(json!({}), all, false), (false, slots[..1].to_vec()));
+    let either = json!({"index": 3, "field": ["spec", "x"], "value": {"callback": true}});
+    let both = vec![FilterSlot::Value { before: false }, FilterSlot::Value { before: true }];
+    assert_eq!(condition_answers(json!({}), either, false), (false, both));
+    let others = json!({"index": 3, "selector": {"callback": true}, "labels": {"z": {"present": true}}});
+    assert_eq!(condition_answers(json!({}), others.clone(), false), (true, vec![FilterSlot::Selector]));
+    assert_eq!(condition_answers(json!({}), others, true), (false, vec![FilterSlot::Selector]));
+}
+
+#[test]
+fn conditions_about_other_resources_do_not_count() {
+    let resource = Arc::new(crate::Resource {
+        group: "kopf.dev".into(),
+        version: "v1".into(),
+        plural: "kopfexamples".into(),
+        preferred: true,
+        ..Default::default()
+    });
+    let conditions = json!([
+        {"index": 0, "selector": {"plural": "pods"}, "field": ["status", "x"]},
+        {"index": 1, "selector": {"plural": "kopfexamples"}},
+        {"index": 2},
+    ]);
+    let set = crate::HandlerSet::for_resource(&resource, [handler(json!({"conditions": conditions}))]);
+    let indexes: Vec<usize> = set.change_handlers[0].conditions.iter().map(|condition| condition.index).collect();
+    assert_eq!(indexes, [1, 2]);
+    assert_eq!(set.extra_fields, [FieldPath::parse("status.x")], "the essence does not depend on the resource");
+}

@@ -272,7 +272,7 @@ async fn callbacks_of_filters_and_selectors_are_called() {
         handle,
     );
     let front = front(operator.on(on::event(|resource: &Resource| resource.kind == "KopfExample"), handle));
-    let question = |slot, value| FilterQuestion { handler: 0, slot, value };
+    let question = |slot, value| FilterQuestion { handler: 0, condition: None, slot, value };
     let questions = vec![
         question(FilterSlot::Label("app".into()), Some(json!("x"))),
         question(FilterSlot::Label("app".into()), Some(json!("y"))),
@@ -293,7 +293,7 @@ async fn a_panic_of_a_callback_is_a_failure() {
     async fn handle() {}
     let operator = Operator::new().on(on::create("k").when(|_| panic!("oops")), handle);
     let front = front(operator);
-    let question = FilterQuestion { handler: 0, slot: FilterSlot::When, value: None };
+    let question = FilterQuestion { handler: 0, condition: None, slot: FilterSlot::When, value: None };
     let failure = front.filter(cycle(body()), vec![question]).await.unwrap_err();
     assert!(failure.message.ends_with("KopfExample ns/my has failed: panicked: oops"), "{failure:?}");
 }

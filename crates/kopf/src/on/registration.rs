@@ -14,7 +14,7 @@ use super::trigger::{
 };
 use crate::context::Context;
 use crate::context::review::Operation;
-use crate::filter::{Callbacks, TextFilter, ValueFilter};
+use crate::filter::{Callbacks, Condition, TextFilter, ValueFilter};
 use crate::handler::{function_identity, function_name};
 
 /// What a handler reacts to and how, before its function is known. `T` is the [trigger](super::trigger).
@@ -210,6 +210,15 @@ impl<T: ObjectTrigger> Registration<T> {
 
 /// Options of handlers that compare the states before and after.
 impl<T: ChangeTrigger> Registration<T> {
+    /// One more filter, maybe about another field. Of several conditions, all must be true.
+    pub fn condition(mut self, condition: Condition) -> Self {
+        let Condition { mut declaration, callbacks } = condition;
+        declaration.index = self.callbacks.conditions.len();
+        self.declaration.conditions.push(declaration);
+        self.callbacks.conditions.push(callbacks);
+        self
+    }
+
     /// Only if the field had such a value: as for [`value`](Self::value).
     pub fn old_value(mut self, filter: impl ValueFilter) -> Self {
         let (filter, callback): (Filter, _) = filter.into_parts();

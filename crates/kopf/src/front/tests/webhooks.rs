@@ -94,7 +94,7 @@ async fn callbacks_see_the_review() {
     let registration = on::validate(of::<KopfExample>())
         .when(|context| context.review().is_some_and(|review| review.operation == Operation::Update));
     let front = front(Operator::new().on(registration, check));
-    let question = FilterQuestion { handler: 0, slot: FilterSlot::When, value: None };
+    let question = FilterQuestion { handler: 0, condition: None, slot: FilterSlot::When, value: None };
     for (operation, expected) in [("UPDATE", true), ("CREATE", false)] {
         let answers = front.filter_webhook(webhook(json!({"operation": operation})), vec![question.clone()]).await;
         assert_eq!(answers.unwrap(), [expected]);
