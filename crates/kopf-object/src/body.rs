@@ -1,10 +1,10 @@
 //! Bodies: whole objects as they came from the API, parsed once and shared.
 //!
-//! The engine makes a [`Body`] when some handler needs more than the head of the object; the
-//! reaction reads it, the fronts convert it for users. Missing stanzas are empty, not errors.
+//! The engine makes a [`Body`] when a handler needs more than the identity of the object; the
+//! reaction reads it, the fronts convert it for users. A missing stanza is empty, not an error.
 //!
-//! `metadata.managedFields` is about half of what the API sends of an object, and of its cost when parsed, since it
-//! is made of many small maps. The framework needs none of it, so that it is parsed only for those who ask.
+//! `metadata.managedFields` makes up about half of what the API sends, and half of the cost of parsing, since it
+//! consists of many small maps. The framework needs none of it, so a body parses it only on request.
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
@@ -37,9 +37,9 @@ struct Shared {
     parsed: Value,
     /// Whether managed fields were left out.
     is_partial: bool,
-    /// With the managed fields, when they are first asked for; unused if there are none.
+    /// The object with the managed fields: parsed on first use, unset if there are none.
     whole: OnceLock<Value>,
-    /// The JSON text: as received, or made from the value when it is first asked for.
+    /// The JSON text: as received, or serialized from the value on first use.
     raw: OnceLock<Arc<[u8]>>,
 }
 
@@ -69,7 +69,7 @@ impl Body {
         if !is_partial {
             return parsed;
         }
-        // The text was parsed before; if the managed fields are not as they should be, then there are none.
+        // The rest of the text was parsed before; unreadable managed fields count as absent.
         whole.get_or_init(|| serde_json::from_slice(self.raw()).unwrap_or_else(|_| parsed.clone()))
     }
 
@@ -84,9 +84,9 @@ impl Body {
         self.shared.raw.get_or_init(text)
     }
 
-    /// The object with all that is needed to look at the fields.
+    /// The object with everything that is needed to resolve the fields.
     pub fn with_fields<'a>(&self, fields: impl IntoIterator<Item = &'a FieldPath>) -> &Value {
-        if fields.into_iter().any(concerns_managed_fields) { self.value() } else { self.without_managed_fields() }
+        if fields.into_iter().any(touches_managed_fields) { self.value() } else { self.without_managed_fields() }
     }
 
     /// The value of a field, if it is there.
@@ -109,12 +109,12 @@ impl Body {
         self.stanza("status")
     }
 
-    /// The labels.
+    /// The labels; empty if there are none.
     pub fn labels(&self) -> &Map<String, Value> {
         object_or_empty(self.metadata().get("labels"))
     }
 
-    /// The annotations.
+    /// The annotations; empty if there are none.
     pub fn annotations(&self) -> &Map<String, Value> {
         object_or_empty(self.metadata().get("annotations"))
     }
@@ -124,23 +124,23 @@ impl Body {
         self.annotations().get(key)?.as_str()
     }
 
-    /// The finalizers.
+    /// The finalizers, in the order of the object.
     pub fn finalizers(&self) -> impl Iterator<Item = &str> {
         let finalizers = self.metadata().get("finalizers").and_then(Value::as_array);
         finalizers.into_iter().flatten().filter_map(Value::as_str)
     }
 
-    /// The group and version.
+    /// The group and version, such as `apps/v1`.
     pub fn api_version(&self) -> Option<&str> {
         self.without_managed_fields().get("apiVersion")?.as_str()
     }
 
-    /// The kind.
+    /// The kind, such as `Pod`.
     pub fn kind(&self) -> Option<&str> {
         self.without_managed_fields().get("kind")?.as_str()
     }
 
-    /// The name.
+    /// The name; absent only in incomplete objects.
     pub fn name(&self) -> Option<&str> {
         self.metadata_text("name")
     }
@@ -204,7 +204,7 @@ impl Body {
 }
 
 /// Whether the field is, contains, or is inside of the managed fields.
-fn concerns_managed_fields(field: &FieldPath) -> bool {
+fn touches_managed_fields(field: &FieldPath) -> bool {
     field.segments().zip(["metadata", "managedFields"]).all(|(segment, name)| segment == name)
 }
 
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reading() {
+    fn a_body_gives_access_to_all_stanzas() {
         let text = r#"{"kind":"K","apiVersion":"v1","metadata":{"name":"n","namespace":"ns","uid":"u",
             "resourceVersion":"7","generation":2,"labels":{"l":"1"},"annotations":{"a":"2"},
             "finalizers":["f"],"creationTimestamp":"c","deletionTimestamp":"d"},"status":{"x":1}}"#;
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_parts_are_empty() {
+    fn absent_stanzas_are_empty() {
         for value in [json!({}), json!({"metadata": null, "spec": 1}), json!(null)] {
             let body = Body::from_value(value.clone());
             assert!(body.metadata().is_empty() && body.spec().is_empty() && body.labels().is_empty());

@@ -59,7 +59,7 @@ pub enum DiffOp {
 /// ```
 pub fn diff(old: Option<&Value>, new: Option<&Value>) -> Diff {
     let mut changes = compare(old, new, Scope::Full);
-    // It is kept as long as the handlers take.
+    // The diff lives as long as the calls of the handlers.
     changes.0.shrink_to_fit();
     changes
 }
@@ -72,7 +72,7 @@ pub fn diff_left(old: Option<&Value>, new: Option<&Value>) -> Diff {
     compare(old, new, Scope::Left)
 }
 
-/// What of a merge-patch is not found in the object that the API has answered with.
+/// The parts of a merge-patch that are missing in the object of the API's response.
 ///
 /// Kubernetes drops labels, annotations and finalizers altogether when they become empty,
 /// so an empty value against an absent one is not reported for these three fields.
@@ -114,7 +114,7 @@ impl Diff {
     }
 
     /// Replays the changes over the old value. The result is the new value, up to nulls and
-    /// to the notation of numbers, which are not told apart when comparing.
+    /// to the notation of numbers, which comparisons ignore.
     pub fn apply(&self, old: &Value) -> Value {
         let mut result = old.clone();
         for item in &self.0 {

@@ -79,7 +79,7 @@ pub fn clear_progress_field(essence: &mut Value, field: &FieldPath) {
     remove_empty_stanzas(essence);
 }
 
-/// The text of an essence as it is stored in annotations: compact JSON and a newline.
+/// The text of an essence in annotations: compact JSON and a newline.
 pub fn encode_essence(essence: &Value) -> String {
     let mut encoded = python_json::dumps(essence);
     encoded.push('\n');

@@ -1,6 +1,6 @@
-//! Finalizers: how the operator keeps an object from being gone before its handlers are done.
+//! Finalizers: how the operator blocks the deletion of an object until its handlers are done.
 //!
-//! The reaction asks whether the deletion has begun and whether it waits for this operator;
+//! The reaction checks whether the deletion has begun and whether it waits for this operator;
 //! the engine sends the steps that add or remove the operator's finalizer, guarded by
 //! the resource version, because a list cannot be changed safely by a merge-patch.
 
@@ -39,8 +39,8 @@ pub fn block_deletion(body: &Value, finalizer: &str) -> Option<Vec<PatchOperatio
 /// The steps to remove the finalizer from exactly this body, or `None` if it is not there.
 pub fn allow_deletion(body: &Value, finalizer: &str) -> Option<Vec<PatchOperation>> {
     let known = finalizers(body);
-    let places = known.iter().enumerate().filter(|(_, known)| *known == finalizer);
-    let mut indices: Vec<usize> = places.map(|(index, _)| index).collect();
+    let positions = known.iter().enumerate().filter(|(_, known)| *known == finalizer);
+    let mut indices: Vec<usize> = positions.map(|(index, _)| index).collect();
     if indices.is_empty() {
         return None;
     }
@@ -54,7 +54,7 @@ pub fn allow_deletion(body: &Value, finalizer: &str) -> Option<Vec<PatchOperatio
     Some(with_version_test(body, steps.collect()))
 }
 
-/// Adds the finalizer to a body in memory, where other changes are made before comparing.
+/// Adds the finalizer to a body in memory.
 pub fn add_finalizer(body: &mut Value, finalizer: &str) {
     if !is_deletion_blocked(body, finalizer) {
         let mut finalizers = finalizers(body).to_vec();

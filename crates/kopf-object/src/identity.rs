@@ -1,7 +1,7 @@
 //! The identity of an object: which one it is, and which version of it, read without the rest of the object.
 //!
-//! The engine reads it from the bytes of every listed or watched object to route and deduplicate
-//! events; most events end there, and their objects are never parsed in full. So it reads no further than it must.
+//! The engine reads it from the raw JSON of every listed or watched object, to route and deduplicate
+//! events. Most events end there, and their objects are never parsed in full. So it stops reading as early as possible.
 
 use std::borrow::Cow;
 
@@ -30,10 +30,10 @@ pub struct ObjectIdentity<'a> {
 }
 
 impl<'a> ObjectIdentity<'a> {
-    /// Reads the JSON text of an object until all is known; the text behind that is not looked at.
+    /// Reads the JSON text of an object until the uid and the version are known; it ignores the text after that.
     pub fn from_slice(json: &'a [u8]) -> Result<Self, serde_json::Error> {
         let mut found = Found::default();
-        if found.search(&mut members(json), Level::Object).is_err() {
+        if found.search(&mut members(json), SearchDepth::Object).is_err() {
             found = serde_json::from_slice::<Object>(json)?.into();
         }
         let Found { uid, resource_version, kind, api_version, name, namespace, creation_timestamp } = found;
@@ -43,19 +43,19 @@ impl<'a> ObjectIdentity<'a> {
     }
 }
 
-/// Joins whatever identifies an object that has no uid: kind, apiVersion, name, namespace and
+/// Joins everything that identifies an object without a uid: kind, apiVersion, name, namespace and
 /// creation time. It is less unique in time, but better than not handling the object at all.
 pub(crate) fn simulate_uid(parts: [Option<&str>; 5]) -> String {
     let or_dash = |part: Option<&'_ str>| part.filter(|part| !part.is_empty()).unwrap_or("-").to_owned();
     parts.map(or_dash).join("//")
 }
 
-/// A field of the metadata of a parsed object. JSON pointers would do, too, but they allocate memory for each key.
+/// A field of the metadata of a parsed object. Unlike JSON pointers, it allocates no memory.
 pub(crate) fn metadata_field<'a>(body: &'a Value, key: &str) -> Option<&'a Value> {
     body.get("metadata")?.get(key)
 }
 
-/// What was found so far.
+/// What the search has found so far.
 #[derive(Default)]
 struct Found<'a> {
     uid: Option<Cow<'a, str>>,
@@ -68,25 +68,25 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// The other parts matter only without these.
+    /// The other parts matter only without these two.
     fn is_enough(&self) -> bool {
         self.uid.is_some() && self.resource_version.is_some()
     }
 
-    /// Looks through the members until there is enough.
-    fn search(&mut self, members: &mut Members<'a>, level: Level) -> Result<(), Unsupported> {
+    /// Searches the members until it has enough.
+    fn search(&mut self, members: &mut Members<'a>, depth: SearchDepth) -> Result<(), Unsupported> {
         while let Some(name) = members.next_name() {
             let name = name?;
-            if level == Level::Object && name == "metadata" && members.peek() == Some(b'{') {
+            if depth == SearchDepth::Object && name == "metadata" && members.peek() == Some(b'{') {
                 let mut metadata = members.enter_members();
-                self.search(&mut metadata, Level::Metadata)?;
+                self.search(&mut metadata, SearchDepth::Metadata)?;
                 if !self.is_enough() {
                     members.leave(metadata.end()?);
                 }
             } else {
                 let value = members.value()?;
-                if let Some(place) = self.place(level, name) {
-                    *place = if value == b"null" { None } else { Some(Cow::Borrowed(plain_string(value)?)) };
+                if let Some(part) = self.part(depth, name) {
+                    *part = if value == b"null" { None } else { Some(Cow::Borrowed(plain_string(value)?)) };
                 }
             }
             if self.is_enough() {
@@ -96,15 +96,15 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    fn place(&mut self, level: Level, key: &str) -> Option<&mut Option<Cow<'a, str>>> {
-        Some(match (level, key) {
-            (Level::Object, "apiVersion") => &mut self.api_version,
-            (Level::Object, "kind") => &mut self.kind,
-            (Level::Metadata, "creationTimestamp") => &mut self.creation_timestamp,
-            (Level::Metadata, "name") => &mut self.name,
-            (Level::Metadata, "namespace") => &mut self.namespace,
-            (Level::Metadata, "resourceVersion") => &mut self.resource_version,
-            (Level::Metadata, "uid") => &mut self.uid,
+    fn part(&mut self, depth: SearchDepth, key: &str) -> Option<&mut Option<Cow<'a, str>>> {
+        Some(match (depth, key) {
+            (SearchDepth::Object, "apiVersion") => &mut self.api_version,
+            (SearchDepth::Object, "kind") => &mut self.kind,
+            (SearchDepth::Metadata, "creationTimestamp") => &mut self.creation_timestamp,
+            (SearchDepth::Metadata, "name") => &mut self.name,
+            (SearchDepth::Metadata, "namespace") => &mut self.namespace,
+            (SearchDepth::Metadata, "resourceVersion") => &mut self.resource_version,
+            (SearchDepth::Metadata, "uid") => &mut self.uid,
             _ => return None,
         })
     }
@@ -112,12 +112,12 @@ impl<'a> Found<'a> {
 
 /// How deep the search is.
 #[derive(Clone, Copy, PartialEq)]
-enum Level {
+enum SearchDepth {
     Object,
     Metadata,
 }
 
-/// The same by a full parser, for texts that are unusual or wrong.
+/// The same for a full parser, for unusual or invalid JSON.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Object {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn reading() {
+    fn uid_and_version_are_found_at_any_position() {
         check(
             r#"{"apiVersion": "v1", "spec": {"metadata": {"uid": "x"}}, "kind": "Pod", "metadata": {
                 "name": "n", "managedFields": [{"uid": "y"}], "labels": {"uid": "z"}, "resourceVersion": "7", "uid": "u"}}"#,
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_is_not_looked_at() {
+    fn text_after_the_identity_is_ignored() {
         check(r#"{"metadata":{"uid":"u","resourceVersion":"7","oops"#, "u", Some("7"));
         for json in
             ["", "{", r#"{"metadata":{"uid":"u"}"#, r#"{"metadata":{"uid":7,"resourceVersion":"7"}}"#, "[]", "{} 1"]
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_without_uid() {
+    fn objects_without_a_uid_get_a_simulated_one() {
         check("{}", "-//-//-//-//-", None);
         check(r#"{"metadata": null}"#, "-//-//-//-//-", None);
         check(r#"{"metadata": {"uid": null, "resourceVersion": "3", "name": "n"}}"#, "-//-//n//-//-", Some("3"));

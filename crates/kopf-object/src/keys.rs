@@ -1,6 +1,6 @@
 //! The names of annotations in which the state of handlers is stored.
 //!
-//! The storages ask for the keys of a handler id to read, write or purge its record. There are
+//! The storages use the keys of a handler id to read, write or purge its record. There are
 //! two schemes of shortening long ids, and both are kept for switching between versions: v2
 //! limits the name after the slash to 63 characters, as Kubernetes does; v1 limited the whole
 //! key. Lengths count characters, as Python does, not bytes.
@@ -30,7 +30,7 @@ const KNOWN_PREFIX: &str = "kopf.zalando.org";
 
 /// All annotations for one handler id, the one to prefer first.
 ///
-/// The `body` tells the collision-evading variation of the id, see [`mark_key`]. With `v1`,
+/// The `body` decides about the collision-evading variation of the id, see [`mark_key`]. With `v1`,
 /// the key of the old scheme follows where it differs.
 ///
 /// ```
@@ -43,7 +43,7 @@ pub fn keys(prefix: &str, key: &str, v1: bool, body: Option<&Value>) -> Vec<Stri
         None => Cow::Borrowed(key),
     };
     let mut keys = vec![v2_key(prefix, &key)];
-    // What is short enough for the old scheme, is not shortened in either.
+    // A key that is short enough for the old scheme is shortened in neither.
     let is_short = prefix.len() + "/".len() + key.len() <= MAX_NAME_LENGTH;
     if v1 && !is_short {
         let v1_key = v1_key(prefix, &key);

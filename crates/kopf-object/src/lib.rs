@@ -1,13 +1,14 @@
 //! Kubernetes objects as data: what they are, what has changed in them, how to change them.
 //!
-//! Everything here is a plain function of its arguments: no async, no I/O, no clock. The
-//! reaction decides with it, the engine and the embedded cluster transport and apply it.
+//! Everything here is a plain function of its arguments: no async, no I/O, no clock. `kopf-reaction` decides with
+//! it, `kopf-engine` sends and receives it, the fronts convert it. The embedded cluster does not use it, so that the
+//! two cannot share a bug.
 //!
 //! ```
 //! use kopf_object::{Body, EssenceOptions, FieldPath, MergePatch, build_essence, diff};
 //! use serde_json::json;
 //!
-//! // An object comes from the API, and is compared to how it was when last handled.
+//! // The engine compares an object of the API with what was handled last.
 //! let body = Body::from_value(json!({
 //!     "metadata": {"name": "cache", "resourceVersion": "7"},
 //!     "spec": {"size": 3},
@@ -17,25 +18,27 @@
 //! let changes = diff(Some(&old), Some(&new));
 //! assert_eq!(changes.to_json(), json!([["change", ["spec", "size"], 1, 3]]));
 //!
-//! // A field handler only cares for its field.
+//! // A field handler sees only its field.
 //! let sizes = changes.reduce(&FieldPath::parse("spec.size"));
 //! assert_eq!(sizes.to_json(), json!([["change", [], 1, 3]]));
 //!
-//! // What handlers want goes into one patch.
+//! // Handlers collect their changes in one patch.
 //! let mut patch = MergePatch::new();
 //! patch.set(&FieldPath::parse("status.size"), json!(3));
 //! assert_eq!(patch.as_value(), &json!({"status": {"size": 3}}));
 //! ```
 
-// Where things are in objects.
+#![warn(missing_docs)]
+
+// Paths: where things are in objects.
 mod path;
 
-// What has changed in them.
+// Comparing: what has changed.
 mod equality;
 
 mod diff;
 
-// What is stored on them, and under which names.
+// Storing: what kopf keeps on objects, and under which names.
 mod essence;
 
 mod shortened_essence;
@@ -44,14 +47,14 @@ pub mod python_json;
 
 pub mod keys;
 
-// How they are changed.
+// Patching: how objects are changed.
 mod merge_patch;
 
 mod json_patch;
 
 pub mod finalizers;
 
-// The objects themselves: as text, in part, and as a whole.
+// Reading: objects as raw JSON, in part, and as a whole.
 pub mod text;
 
 mod reference;

@@ -33,12 +33,12 @@ impl MergePatch {
         Self { changes: Value::Object(Map::new()) }
     }
 
-    /// Whether there is nothing to send.
+    /// Whether the patch changes nothing, so that it need not be sent.
     pub fn is_empty(&self) -> bool {
         self.changes.as_object().is_none_or(Map::is_empty)
     }
 
-    /// The whole patch as it is sent where the status is not a subresource.
+    /// The whole patch, as the engine sends it where the status is not a subresource.
     pub fn as_value(&self) -> &Value {
         &self.changes
     }

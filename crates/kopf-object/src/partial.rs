@@ -1,6 +1,7 @@
-//! Parsing of a part of an object. The rest is skipped as text: it is not checked, and nothing is built of it.
+//! Parsing a part of an object. The parser skips the rest without validating it or building anything of it.
 //!
-//! Bodies are parsed without the managed fields; and answers to patches are only looked at for what was patched.
+//! [`Body`](crate::Body) leaves the managed fields out this way; the engine reads only what it has patched from the
+//! responses to its patches.
 
 use std::cell::Cell;
 
@@ -11,7 +12,9 @@ use crate::text::{Members, Unsupported, members};
 /// The object without `metadata.managedFields`, and whether there were any.
 pub(crate) fn parse_without_managed_fields(json: &[u8]) -> Result<(Value, bool), serde_json::Error> {
     let skipped = Cell::new(false);
-    if let Ok(parsed) = read_part(&mut members(json), &Lean { level: Level::Object, skipped: &skipped }) {
+    if let Ok(parsed) =
+        read_part(&mut members(json), &WithoutManagedFields { nesting: Nesting::Object, skipped: &skipped })
+    {
         return Ok((Value::Object(parsed), skipped.get()));
     }
     let mut value: Value = serde_json::from_slice(json)?;
@@ -20,8 +23,8 @@ pub(crate) fn parse_without_managed_fields(json: &[u8]) -> Result<(Value, bool),
     Ok((value, is_partial))
 }
 
-/// What one needs to know of an object that was patched: what the patch names, and what tells how far the object is,
-/// which is its uid and version, its finalizers, and whether it is being deleted. Of unusual texts, it is everything.
+/// Parses what the engine needs to know of a patched object: the fields that the patch names, the uid and version,
+/// the finalizers, and whether the object is being deleted. Unusual JSON is parsed completely.
 ///
 /// ```
 /// use kopf_object::parse_partial;
@@ -33,18 +36,18 @@ pub(crate) fn parse_without_managed_fields(json: &[u8]) -> Result<(Value, bool),
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 pub fn parse_partial(json: &[u8], patch: &Value) -> Result<Value, serde_json::Error> {
-    match read_part(&mut members(json), &Patched { level: Level::Object, patch: patch.as_object() }) {
+    match read_part(&mut members(json), &Patched { nesting: Nesting::Object, patch: patch.as_object() }) {
         Ok(seen) => Ok(Value::Object(seen)),
         Err(Unsupported) => serde_json::from_slice(json),
     }
 }
 
-/// Which parts are wanted.
-trait Selection: Sized {
-    fn choose(&self, key: &str) -> Choice<Self>;
+/// Which members to parse.
+trait MemberFilter: Sized {
+    fn decide(&self, key: &str) -> Keep<Self>;
 }
 
-enum Choice<S> {
+enum Keep<S> {
     Whole,
     Part(S),
     Nothing,
@@ -52,68 +55,68 @@ enum Choice<S> {
 
 /// How deep the parser is.
 #[derive(Clone, Copy)]
-enum Level {
+enum Nesting {
     Object,
     Metadata,
     Deeper,
 }
 
-struct Lean<'a> {
-    level: Level,
+struct WithoutManagedFields<'a> {
+    nesting: Nesting,
     skipped: &'a Cell<bool>,
 }
 
-impl Selection for Lean<'_> {
-    fn choose(&self, key: &str) -> Choice<Self> {
-        match (self.level, key) {
-            (Level::Object, "metadata") => Choice::Part(Self { level: Level::Metadata, skipped: self.skipped }),
-            (Level::Metadata, "managedFields") => {
+impl MemberFilter for WithoutManagedFields<'_> {
+    fn decide(&self, key: &str) -> Keep<Self> {
+        match (self.nesting, key) {
+            (Nesting::Object, "metadata") => Keep::Part(Self { nesting: Nesting::Metadata, skipped: self.skipped }),
+            (Nesting::Metadata, "managedFields") => {
                 self.skipped.set(true);
-                Choice::Nothing
+                Keep::Nothing
             }
-            _ => Choice::Whole,
+            _ => Keep::Whole,
         }
     }
 }
 
 struct Patched<'a> {
-    level: Level,
-    /// None where only the level tells what is wanted.
+    nesting: Nesting,
+    /// None where only the nesting decides what to parse.
     patch: Option<&'a Map<String, Value>>,
 }
 
-impl Selection for Patched<'_> {
-    fn choose(&self, key: &str) -> Choice<Self> {
-        match (self.level, key, self.patch.and_then(|patch| patch.get(key))) {
-            (Level::Object, "metadata", None) => Choice::Part(Self { level: Level::Metadata, patch: None }),
-            (Level::Object, "metadata", Some(Value::Object(patch))) => {
-                Choice::Part(Self { level: Level::Metadata, patch: Some(patch) })
+impl MemberFilter for Patched<'_> {
+    fn decide(&self, key: &str) -> Keep<Self> {
+        match (self.nesting, key, self.patch.and_then(|patch| patch.get(key))) {
+            (Nesting::Object, "metadata", None) => Keep::Part(Self { nesting: Nesting::Metadata, patch: None }),
+            (Nesting::Object, "metadata", Some(Value::Object(patch))) => {
+                Keep::Part(Self { nesting: Nesting::Metadata, patch: Some(patch) })
             }
-            (Level::Metadata, "uid" | "resourceVersion" | "deletionTimestamp" | "finalizers", _) => Choice::Whole,
-            (_, _, Some(Value::Object(patch))) => Choice::Part(Self { level: Level::Deeper, patch: Some(patch) }),
-            (_, _, Some(_)) => Choice::Whole,
-            (_, _, None) => Choice::Nothing,
+            (Nesting::Metadata, "uid" | "resourceVersion" | "deletionTimestamp" | "finalizers", _) => Keep::Whole,
+            (_, _, Some(Value::Object(patch))) => Keep::Part(Self { nesting: Nesting::Deeper, patch: Some(patch) }),
+            (_, _, Some(_)) => Keep::Whole,
+            (_, _, None) => Keep::Nothing,
         }
     }
 }
 
-/// Objects and their metadata have about as many, so that they need not grow step by step.
+/// Objects and their metadata have about this many members: the maps need not grow step by step.
 const USUAL_MEMBERS: usize = 7;
 
-/// The chosen members of an object, parsed.
-fn read_part(members: &mut Members<'_>, selection: &impl Selection) -> Result<Map<String, Value>, Unsupported> {
+/// Parses the wanted members of an object.
+fn read_part(members: &mut Members<'_>, filter: &impl MemberFilter) -> Result<Map<String, Value>, Unsupported> {
     let mut object = Map::with_capacity(USUAL_MEMBERS);
     while let Some(name) = members.next_name() {
         let name = name?;
-        let value = match selection.choose(name) {
-            Choice::Part(selection) if members.peek() == Some(b'{') => {
+        let value = match filter.decide(name) {
+            Keep::Part(filter) if members.peek() == Some(b'{') => {
                 let mut inner = members.enter_members();
-                let part = read_part(&mut inner, &selection)?;
+                let part = read_part(&mut inner, &filter)?;
                 members.leave(inner.end()?);
                 Value::Object(part)
             }
-            Choice::Whole | Choice::Part(_) => serde_json::from_slice(members.value()?).map_err(|_| Unsupported)?,
-            Choice::Nothing => {
+            Keep::Whole | Keep::Part(_) => serde_json::from_slice(members.value()?).map_err(|_| Unsupported)?,
+            Keep::Nothing => {
                 members.value()?;
                 continue;
             }
@@ -150,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn glimpses() {
+    fn only_patched_fields_and_the_state_are_parsed() {
         let check = |text: &str, patch: Value, expected: Value| {
             assert_eq!(parse_partial(text.as_bytes(), &patch).unwrap(), expected, "{text} {patch}");
         };

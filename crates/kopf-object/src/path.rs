@@ -73,7 +73,7 @@ impl FieldPath {
 
     /// Finds the value at this path, or `None` if a key is absent or a parent is not an object.
     ///
-    /// A JSON null at the path itself is returned as it is. Callers for whom null means absence
+    /// A JSON null at the path itself is returned, too. Callers for whom null means absence
     /// (filters, diffs) use [`FieldPath::resolve_present`].
     pub fn resolve<'a>(&self, root: &'a Value) -> Option<&'a Value> {
         self.segments.iter().try_fold(root, |value, key| value.as_object()?.get(key.as_ref()))

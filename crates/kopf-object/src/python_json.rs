@@ -4,7 +4,7 @@
 //! switched between Kopf 1.45 and this one in a live cluster only if both write the same text:
 //! ASCII only, lower-case escapes, and floats in Python's notation.
 //!
-//! Two kinds of numbers cannot be kept as Python keeps them, because a JSON value here has
+//! Two sorts of numbers cannot be kept as Python keeps them, because a JSON value here has
 //! 64 bits: integers beyond the range of `u64` become floats when parsed, and `-0` becomes
 //! `-0.0`. Kubernetes itself has only 64-bit integers, so its objects never carry the former.
 
@@ -80,7 +80,7 @@ fn write_value(text: &mut String, value: &Value, separators: &Separators) {
 
 fn write_string(text: &mut String, string: &str) {
     text.push('"');
-    // Most strings have nothing to be escaped, or little: what needs no escapes is copied as a whole.
+    // Most strings need few escapes or none: copy the part before the first escape as a whole.
     let is_plain = |byte: &u8| matches!(byte, 0x20..=0x7e) && !matches!(byte, b'"' | b'\\');
     let plain = string.bytes().take_while(is_plain).count();
     text.push_str(&string[..plain]);

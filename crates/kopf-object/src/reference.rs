@@ -12,19 +12,19 @@ use crate::identity::metadata_field;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ObjectReference {
-    /// The group and version.
+    /// The group and version, such as `apps/v1`.
     #[serde(skip_serializing_if = "is_blank")]
     pub api_version: Option<String>,
-    /// The kind.
+    /// The kind, such as `Pod`.
     #[serde(skip_serializing_if = "is_blank")]
     pub kind: Option<String>,
-    /// The name.
+    /// The name within the namespace or the cluster.
     #[serde(skip_serializing_if = "is_blank")]
     pub name: Option<String>,
     /// The identifier, unique in space and time.
     #[serde(skip_serializing_if = "is_blank")]
     pub uid: Option<String>,
-    /// The namespace.
+    /// The namespace; `None` for cluster-scoped objects.
     #[serde(skip_serializing_if = "is_blank")]
     pub namespace: Option<String>,
 }

@@ -1,8 +1,8 @@
 //! Essences that are too large for an annotation.
 //!
-//! All annotations of an object together must not exceed 256 KiB. An essence that would not fit is stored compressed;
-//! if that is too much, too, then large values in it are replaced by their digests. From those, it is still known
-//! which fields have changed, but not what they were before.
+//! Kubernetes limits all annotations of an object together to 256 KiB. The diff-base storage compresses an essence
+//! that would not fit. If that does not suffice, it replaces large values by their digests. Digests still show which
+//! fields have changed, but not the values before the change.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -12,25 +12,25 @@ use serde_json::{Map, Value};
 
 use crate::essence::encode_essence;
 
-/// The only member of an essence that was compressed: the text of the JSON, by zlib, in Base64.
+/// The only member of a compressed essence: its JSON text, compressed by zlib, in Base64.
 const COMPRESSED: &str = "kopf.dev/compressed";
 
 /// The only member of an essence with digests.
 const DIGESTED: &str = "kopf.dev/digests";
 
-/// How a digest begins. It is what handlers get as the old value of a field, if the field has changed.
+/// How a digest begins. Handlers get the digest as the old value of a field that has changed.
 const DIGEST: &str = "kopf.dev/digest:";
 
-/// How deep the values are which are replaced by digests: the deeper, the more is known about changes.
+/// At which depth values are replaced by digests: the deeper, the more precise is the diff.
 const DEPTHS: [usize; 4] = [4, 3, 2, 1];
 
 /// Values with longer texts are replaced by digests, which are about as long.
 const SHORT: usize = 48;
 
-/// No object is as large as this: what pretends to be larger, is not ours.
+/// A limit for decompression: no object is that large, so anything longer was not written by kopf.
 const LONGEST: usize = 32 * 1024 * 1024;
 
-/// The text to be stored in an annotation, in so many bytes if it can be.
+/// Encodes an essence for an annotation, in at most `max_bytes` bytes if possible.
 ///
 /// ```
 /// use kopf_object::{encode_essence_within, restore_essence};
@@ -42,32 +42,32 @@ const LONGEST: usize = 32 * 1024 * 1024;
 /// assert_eq!(restore_essence(serde_json::from_str(&stored)?, Some(&json!({}))), essence);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-pub fn encode_essence_within(essence: &Value, room: usize) -> String {
+pub fn encode_essence_within(essence: &Value, max_bytes: usize) -> String {
     let plain = encode_essence(essence);
-    if plain.len() <= room {
+    if plain.len() <= max_bytes {
         return plain;
     }
     let packed = STANDARD.encode(miniz_oxide::deflate::compress_to_vec_zlib(plain.as_bytes(), 6));
     let compressed = encode_essence(&wrapped(COMPRESSED, packed.into()));
-    if compressed.len() <= room {
+    if compressed.len() <= max_bytes {
         return compressed;
     }
     let mut smallest = compressed;
     for depth in DEPTHS {
         let digested = encode_essence(&wrapped(DIGESTED, with_digests(essence, depth)));
-        if digested.len() <= room {
+        if digested.len() <= max_bytes {
             return digested;
         }
         if digested.len() < smallest.len() {
             smallest = digested;
         }
     }
-    // It will be refused, and the reason is told then: the annotations of others take all the room.
+    // The API will refuse it, and the engine will log why: other annotations take all the space.
     smallest
 }
 
-/// The essence that was stored, as far as it is known. Where only digests were stored, the current one tells the
-/// values that have not changed.
+/// Decodes a stored essence, as far as possible. Where only digests were stored, values that have not changed come
+/// from the current essence.
 pub fn restore_essence(stored: Value, current: Option<&Value>) -> Value {
     let Value::Object(members) = &stored else { return stored };
     if members.len() != 1 {
@@ -92,7 +92,7 @@ fn unpacked(packed: &str) -> Option<Value> {
     serde_json::from_slice(&text).ok().filter(Value::is_object)
 }
 
-/// Replaces large values at this depth, and those above which have no members.
+/// Replaces large values at this depth, and larger ones above it that have no members.
 fn with_digests(value: &Value, depth: usize) -> Value {
     match value {
         Value::Object(members) if depth > 0 => {
@@ -126,7 +126,7 @@ fn resolved(stored: &Value, current: Option<&Value>) -> Value {
     }
 }
 
-/// The same for all values between which no difference is made.
+/// The digest of a value; the same for values that diffs treat as equal.
 fn digest(value: &Value) -> String {
     let mut hasher = Blake2b::<U16>::new();
     feed(&mut hasher, value);
@@ -150,7 +150,7 @@ fn feed(hasher: &mut Blake2b<U16>, value: &Value) {
             items.iter().for_each(|item| feed(hasher, item));
         }
         Value::Object(members) => {
-            // A member that is null is as good as absent; the order is of no meaning.
+            // For diffs, null means absent, and the order does not matter.
             let mut members: Vec<_> = members.iter().filter(|(_, member)| !member.is_null()).collect();
             members.sort_by_key(|(key, _)| *key);
             token(format!("{{{}:", members.len()));
@@ -174,7 +174,7 @@ mod tests {
         restore_essence(serde_json::from_str(stored).unwrap(), Some(current))
     }
 
-    /// Text that cannot be compressed to less than three quarters.
+    /// Text that zlib cannot compress to less than three quarters.
     fn noise(length: usize, seed: u64) -> String {
         let mut state = 2 * seed + 1;
         let mut next = || {
@@ -185,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_stored_as_ever() {
+    fn a_small_essence_is_stored_as_plain_json() {
         let essence = json!({"spec": {"x": 1}});
         assert_eq!(encode_essence_within(&essence, 1000), "{\"spec\":{\"x\":1}}\n");
         assert_eq!(read("{\"spec\":{\"x\":1}}\n", &json!({})), essence);
     }
 
     #[test]
-    fn digests_tell_what_has_changed() {
+    fn digests_show_which_fields_have_changed() {
         let essence = json!({
             "spec": {"a": noise(5000, 1), "b": noise(5000, 2), "c": {"d": noise(5000, 3), "e": [1, 2]}, "f": 7},
             "metadata": {"labels": {"l": "x"}},
@@ -219,21 +219,21 @@ mod tests {
     }
 
     #[test]
-    fn the_less_room_the_less_is_known() {
+    fn a_smaller_limit_makes_diffs_coarser() {
         let spec: Map<String, Value> = (0..200).map(|n| (format!("key-{n}"), json!(noise(100, n)))).collect();
         let essence = json!({"spec": spec});
-        for (room, field) in [(12_000, json!(["spec", "key-3"])), (500, json!(["spec"]))] {
-            let stored = encode_essence_within(&essence, room);
-            assert!(stored.len() <= room, "{}", stored.len());
+        for (max_bytes, field) in [(12_000, json!(["spec", "key-3"])), (500, json!(["spec"]))] {
+            let stored = encode_essence_within(&essence, max_bytes);
+            assert!(stored.len() <= max_bytes, "{}", stored.len());
             let mut changed = essence.clone();
             changed["spec"]["key-3"] = json!("new");
             let items = diff(Some(&read(&stored, &changed)), Some(&changed)).to_json();
-            assert_eq!((items.as_array().unwrap().len(), &items[0][1]), (1, &field), "{room}");
+            assert_eq!((items.as_array().unwrap().len(), &items[0][1]), (1, &field), "{max_bytes}");
         }
     }
 
     #[test]
-    fn what_others_have_written_is_left_as_it_is() {
+    fn unknown_records_are_returned_unchanged() {
         for stored in [
             json!({COMPRESSED: "!"}),
             json!({COMPRESSED: STANDARD.encode("{}")}),
@@ -266,13 +266,13 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the room is: no change is missed, and nothing that has not changed is told.
+        /// With any limit, a diff has a change if and only if there is one.
         #[test]
-        fn changes_are_the_same_with_any_room(old in essences(), new in essences(), room in 0_usize..600) {
-            let stored = encode_essence_within(&old, room);
+        fn changes_are_detected_with_any_limit(old in essences(), new in essences(), max_bytes in 0_usize..600) {
+            let stored = encode_essence_within(&old, max_bytes);
             prop_assert!(diff(Some(&read(&stored, &old)), Some(&old)).is_empty());
-            let told = diff(Some(&read(&stored, &new)), Some(&new));
-            prop_assert_eq!(told.is_empty(), diff(Some(&old), Some(&new)).is_empty());
+            let changes = diff(Some(&read(&stored, &new)), Some(&new));
+            prop_assert_eq!(changes.is_empty(), diff(Some(&old), Some(&new)).is_empty());
         }
     }
 }

@@ -1,9 +1,11 @@
-//! The text of JSON, cut into its pieces without being parsed.
+//! Raw JSON, cut into pieces without parsing it.
 //!
-//! Most of an object is of no interest most of the time; the managed fields alone are half of it. To find the end of
-//! such a piece takes a fraction of what it takes to check it. So here only brackets are counted and strings are
-//! skipped: what a piece is worth, finds out whoever parses it. What is unusual in a text, such as escapes in the names
-//! of members, is [`Unsupported`], and best left to a full parser, which also tells what is wrong.
+//! The engine needs only a few fields of most objects; the managed fields alone are half of an object. Finding the end
+//! of a value takes a fraction of the time of parsing it. So this module only counts brackets and skips strings, and
+//! leaves it to the caller to parse (and validate) single values. Unusual JSON, such as escapes in the names of members,
+//! is [`Unsupported`]: the caller then uses a full parser, which also reports what is wrong.
+//!
+//! It is written by hand because it is on the path of every event of every object, and no crate skips values as fast.
 //!
 //! ```
 //! use kopf_object::text::{Unsupported, members, plain_string};
@@ -16,11 +18,11 @@
 
 use std::iter::FusedIterator;
 
-use State::{Before, Broken, Inside, Over};
+use PieceState::{Before, Broken, Inside, Over};
 
-/// The text is not as it usually is, or not JSON at all.
+/// The JSON is unusual, or not JSON at all: use a full parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an unusual JSON text")]
+#[error("unusual JSON, for a full parser only")]
 pub struct Unsupported;
 
 /// The names and values of the members of a JSON object, in their order.
@@ -45,12 +47,13 @@ pub fn plain_string(json: &[u8]) -> Result<&str, Unsupported> {
 
 /// See [`members`].
 ///
-/// It is an iterator; or the names are asked for one by one, and then the values, one way or another.
+/// Iterate over it, or take the names one by one with [`next_name`](Self::next_name), and decide for each value
+/// whether to take, skip or enter it.
 #[derive(Clone, Debug)]
 pub struct Members<'a>(Pieces<'a>);
 
 impl<'a> Members<'a> {
-    /// The name of the next member. Its value is to be taken, or entered, before the next name.
+    /// The name of the next member. Take or enter its value before the next name.
     pub fn next_name(&mut self) -> Option<Result<&'a str, Unsupported>> {
         self.0.next_by(|pieces| {
             let name = pieces.name()?;
@@ -61,17 +64,17 @@ impl<'a> Members<'a> {
         })
     }
 
-    /// The first byte of the value of the member that was named last, which tells of what type it is.
+    /// The first byte of the value of the last named member, which shows its type.
     pub fn peek(&self) -> Option<u8> {
         self.0.peek()
     }
 
-    /// The value of the member that was named last.
+    /// The value of the last named member.
     pub fn value(&mut self) -> Result<&'a [u8], Unsupported> {
         self.0.value()
     }
 
-    /// The members of that value, without looking for its end first; see [`leave`](Self::leave).
+    /// The members of that value, without searching for its end first; see [`leave`](Self::leave).
     pub fn enter_members(&self) -> Members<'a> {
         Members(self.0.enter(b'{', b'}'))
     }
@@ -81,12 +84,12 @@ impl<'a> Members<'a> {
         Elements(self.0.enter(b'[', b']'))
     }
 
-    /// Goes on behind the value that was entered.
+    /// Continues after the entered value.
     pub fn leave(&mut self, end: ValueEnd) {
         self.0.at = end.0;
     }
 
-    /// Where the text of the object ends, when all its members were seen.
+    /// Where the object ends, once all its members were read.
     pub fn end(&self) -> Result<ValueEnd, Unsupported> {
         self.0.end()
     }
@@ -112,7 +115,7 @@ impl FusedIterator for Members<'_> {}
 pub struct Elements<'a>(Pieces<'a>);
 
 impl Elements<'_> {
-    /// Where the text of the array ends, when all its elements were seen.
+    /// Where the array ends, once all its elements were read.
     pub fn end(&self) -> Result<ValueEnd, Unsupported> {
         self.0.end()
     }
@@ -128,7 +131,7 @@ impl<'a> Iterator for Elements<'a> {
 
 impl FusedIterator for Elements<'_> {}
 
-/// The end of a value that was entered, see [`Members::leave`].
+/// The end of an entered value, see [`Members::leave`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueEnd(usize);
 
@@ -138,17 +141,17 @@ struct Pieces<'a> {
     at: usize,
     open: u8,
     close: u8,
-    state: State,
-    /// Whether there may be other text behind the end.
+    state: PieceState,
+    /// Whether other text may follow after the end.
     is_inner: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum PieceState {
     Before,
     Inside,
     Over,
-    /// By something odd.
+    /// After something unsupported.
     Broken,
 }
 
@@ -165,7 +168,7 @@ impl<'a> Pieces<'a> {
         if self.state == Over { Ok(ValueEnd(self.at)) } else { Err(Unsupported) }
     }
 
-    /// One more piece, if there is one; nothing comes after something odd.
+    /// The next piece, if any; none after something unsupported.
     fn next_by<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Unsupported>) -> Option<Result<T, Unsupported>> {
         if matches!(self.state, Over | Broken) {
             return None;
@@ -179,7 +182,7 @@ impl<'a> Pieces<'a> {
         piece.transpose()
     }
 
-    /// Goes to the next piece, and tells whether there is one. Behind the last one, there must be nothing else.
+    /// Moves to the next piece; returns whether there is one. Nothing else may follow the last one.
     fn advance(&mut self) -> Result<bool, Unsupported> {
         self.skip_space();
         if self.state == Before {
@@ -239,7 +242,7 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// The first quote or backslash from here on. Eight bytes are looked at in one go: most strings are short.
+/// The first quote or backslash from here on. It compares eight bytes at a time: most strings are short.
 fn quote_or_backslash(json: &[u8], mut at: usize) -> Result<usize, Unsupported> {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
     const QUOTES: u64 = u64::from_ne_bytes([b'"'; 8]);
@@ -248,7 +251,7 @@ fn quote_or_backslash(json: &[u8], mut at: usize) -> Result<usize, Unsupported> 
     let mut rest = json.get(at..).ok_or(Unsupported)?;
     while let Some((eight, others)) = rest.split_first_chunk::<8>() {
         let word = u64::from_le_bytes(*eight);
-        // The high bit of each byte that is equal; maybe also that of bytes behind it, which does not matter.
+        // The high bit of each equal byte; maybe also of bytes after it, which does not matter.
         let zeros = |word: u64| word.wrapping_sub(ONES) & !word;
         let found = (zeros(word ^ QUOTES) | zeros(word ^ BACKSLASHES)) & HIGH_BITS;
         if found != 0 {
@@ -260,7 +263,7 @@ fn quote_or_backslash(json: &[u8], mut at: usize) -> Result<usize, Unsupported> 
     Ok(at + found)
 }
 
-/// Behind the string that begins here.
+/// The position after the string that begins here.
 fn string_end(json: &[u8], start: usize) -> Result<usize, Unsupported> {
     let mut at = start + 1;
     loop {
@@ -272,7 +275,7 @@ fn string_end(json: &[u8], start: usize) -> Result<usize, Unsupported> {
     }
 }
 
-/// Behind the object or array that begins here.
+/// The position after the object or array that begins here.
 fn nested_end(json: &[u8], start: usize) -> Result<usize, Unsupported> {
     let (mut at, mut depth) = (start, 0_usize);
     while let Some(byte) = json.get(at) {
@@ -292,7 +295,7 @@ fn nested_end(json: &[u8], start: usize) -> Result<usize, Unsupported> {
     Err(Unsupported)
 }
 
-/// Behind the number or the word that begins here.
+/// The position after the number or the word that begins here.
 fn scalar_end(json: &[u8], start: usize) -> Result<usize, Unsupported> {
     let is_of_scalars = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.');
     let length = json[start..].iter().take_while(|byte| is_of_scalars(byte)).count();
@@ -333,17 +336,17 @@ mod tests {
         let cut = |json: &'static str| elements(json.as_bytes()).collect::<Result<Vec<_>, Unsupported>>();
         assert_eq!(cut("[]"), Ok(vec![]));
         assert_eq!(cut("[ 1, [2, 3] ,\"]\" ]"), Ok(vec![&b"1"[..], b"[2, 3]", b"\"]\""]));
-        for odd in ["", "{}", "[", "[1", "[1,]", "[1 2]", "[,]", "[1]]"] {
-            assert_eq!(cut(odd), Err(Unsupported), "{odd}");
+        for text in ["", "{}", "[", "[1", "[1,]", "[1 2]", "[,]", "[1]]"] {
+            assert_eq!(cut(text), Err(Unsupported), "{text}");
         }
     }
 
     #[test]
-    fn strings_without_escapes() {
+    fn strings_with_escapes_are_unsupported() {
         assert_eq!(plain_string(br#""a b""#), Ok("a b"));
         assert_eq!(plain_string("\"é\"".as_bytes()), Ok("é"));
-        for odd in [&br#""a\n""#[..], b"\"", b"a", b"\"\xff\"", br#""a"b""#, b""] {
-            assert_eq!(plain_string(odd), Err(Unsupported), "{odd:?}");
+        for text in [&br#""a\n""#[..], b"\"", b"a", b"\"\xff\"", br#""a"b""#, b""] {
+            assert_eq!(plain_string(text), Err(Unsupported), "{text:?}");
         }
     }
 
@@ -369,8 +372,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_odd_ends_it() {
-        for odd in [
+    fn unsupported_text_ends_the_iteration() {
+        for text in [
             "",
             "1",
             "[]",
@@ -389,9 +392,9 @@ mod tests {
             r#"{"a":1} x"#,
             r#"{,}"#,
         ] {
-            let mut pieces = members(odd.as_bytes());
-            assert_eq!(pieces.by_ref().last(), Some(Err(Unsupported)), "{odd}");
-            assert_eq!(pieces.next(), None, "{odd}");
+            let mut pieces = members(text.as_bytes());
+            assert_eq!(pieces.by_ref().last(), Some(Err(Unsupported)), "{text}");
+            assert_eq!(pieces.next(), None, "{text}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Admission: what is asked by the cluster before it makes a change, whom to ask about it, what to answer.
+//! Admission: the reviews that the API server requests before it makes a change.
 //!
-//! The engine parses a review here, picks the handlers, calls them, and has the answer built from what they said.
-//! The texts and codes are part of the contract.
+//! The engine parses a review here, selects the handlers, calls them, and builds the response from their outcomes. The
+//! texts and codes are part of the contract with users.
 
 mod configuration;
 mod conversion;
@@ -26,22 +26,22 @@ use crate::{
     WebhookOptions, WebhookType, select_handlers,
 };
 
-/// Why a review cannot be answered: the request itself is bad, whatever change it is about.
+/// Why the operator cannot answer a review at all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReviewError {
-    /// It is not a review at all, or a part of it is not there.
+    /// The request is not a review, or is incomplete.
     #[error("{0}")]
     MissingData(String),
-    /// No handler is for this resource.
+    /// No handler serves this resource.
     #[error("The specified resource has no handlers: {0}")]
     UnknownResource(String),
-    /// The operator stops, or its front is gone.
+    /// The operator is stopping.
     #[error("{0}")]
     Unavailable(String),
 }
 
 impl ReviewError {
-    /// The code of HTTP for it.
+    /// The HTTP status code.
     pub const fn code(&self) -> u16 {
         match self {
             Self::MissingData(_) => 400,
@@ -51,25 +51,33 @@ impl ReviewError {
     }
 }
 
-/// One request of the cluster, taken apart.
+/// One request of the API server.
 #[derive(Clone, Debug)]
 pub struct AdmissionReview {
     api_version: Value,
     kind: Value,
     uid: Value,
+    /// Such as `CREATE`.
     pub operation: Option<String>,
+    /// Such as `status`; `None` for the object itself.
     pub subresource: Option<String>,
+    /// The API server only checks the change, and does not make it.
     pub dry_run: bool,
+    /// Who makes the change.
     pub user_info: Value,
-    /// The object in question: as it should be, or as it is when it is to be deleted.
+    /// The object after the change, or before its deletion.
     pub body: Body,
+    /// The object before the change.
     pub old: Option<Value>,
+    /// The object after the change.
     pub new: Option<Value>,
+    /// The changes from `old` to `new`.
     pub diff: Diff,
     resource: Map<String, Value>,
 }
 
 impl AdmissionReview {
+    /// Reads the request.
     pub fn parse(review: &Value) -> Result<Self, ReviewError> {
         let missing = |text: &str| ReviewError::MissingData(text.to_owned());
         let request = review
@@ -106,7 +114,7 @@ impl AdmissionReview {
         })
     }
 
-    /// The resource that the request names, among those that webhooks are for.
+    /// The resource of the request, among those that have webhooks.
     pub fn find_resource(&self, resources: &[Arc<Resource>]) -> Result<Arc<Resource>, ReviewError> {
         let part = |key: &str| self.resource.get(key).and_then(Value::as_str).unwrap_or_default();
         let (group, version, plural) = (part("group"), part("version"), part("resource"));
@@ -117,23 +125,23 @@ impl AdmissionReview {
         resources.iter().find(named).cloned().ok_or_else(unknown)
     }
 
-    /// The handlers to be asked, before their filters: by the path of the request, the operation, the subresource.
+    /// The handlers for the path, the operation and the subresource of the request, before their filters.
     ///
-    /// `webhook` is the id of the handler that the path names; None if it names none.
+    /// `webhook` is the id of the handler in the path of the request, if there is one.
     pub fn candidates(&self, handlers: &[Arc<Handler>], webhook: Option<&str>) -> Vec<Arc<Handler>> {
         handlers
             .iter()
             .filter(|handler| handler.handler_type == HandlerType::Webhook)
             .filter(|handler| webhook.is_none_or(|id| *handler.id == *id))
-            .filter(|handler| handler.webhook.as_ref().is_some_and(|options| self.concerns(options)))
+            .filter(|handler| handler.webhook.as_ref().is_some_and(|options| self.is_for(options)))
             .cloned()
             .collect()
     }
 
-    fn concerns(&self, options: &WebhookOptions) -> bool {
+    fn is_for(&self, options: &WebhookOptions) -> bool {
         let operations = options.operations.as_deref().unwrap_or_default();
         let deleting = self.operation.as_deref() == Some("DELETE");
-        // Nothing can be changed in what goes away, so that only those are called who want just that.
+        // A deleted object cannot be modified: call only mutating handlers that are for deletions alone.
         let suitable = match options.webhook_type {
             WebhookType::Validating => true,
             WebhookType::Mutating => !deleting || (operations.len() == 1 && operations[0] == "DELETE"),
@@ -147,7 +155,7 @@ impl AdmissionReview {
         suitable && operation && subresource
     }
 
-    /// Those of the candidates that match by their filters; or the questions to be answered first.
+    /// Selects the candidates that match by their filters; or returns the questions to ask the front first.
     pub fn matching(
         &self,
         candidates: &[Arc<Handler>],
@@ -157,9 +165,9 @@ impl AdmissionReview {
         select_handlers(&deduplicated(candidates.to_vec()), subject, FilterDepth::Full, answers)
     }
 
-    /// What the cluster is told.
-    pub fn answer(&self, refusals: &[Denial], warnings: &[String], patch: &[PatchOperation]) -> Value {
-        let mut response = json!({"uid": self.uid, "allowed": refusals.is_empty()});
+    /// Builds the response.
+    pub fn answer(&self, denials: &[Denial], warnings: &[String], patch: &[PatchOperation]) -> Value {
+        let mut response = json!({"uid": self.uid, "allowed": denials.is_empty()});
         if !warnings.is_empty() {
             response["warnings"] = json!(warnings);
         }
@@ -167,15 +175,15 @@ impl AdmissionReview {
             response["patch"] = Value::from(STANDARD.encode(json!(patch).to_string()));
             response["patchType"] = json!("JSONPatch");
         }
-        // The first one of the best rank: those who refuse on purpose know best what to say.
-        if let Some(refusal) = refusals.iter().min_by_key(|refusal| refusal.rank) {
-            response["status"] = json!({"message": refusal.message, "code": refusal.code});
+        // The first one of the best rank: a deliberate denial has the best message.
+        if let Some(denial) = denials.iter().min_by_key(|denial| denial.rank) {
+            response["status"] = json!({"message": denial.message, "code": denial.code});
         }
         json!({"apiVersion": self.api_version, "kind": self.kind, "response": response})
     }
 }
 
-/// Why one handler does not let a change pass.
+/// Why one handler denies a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
     rank: u8,
@@ -183,7 +191,7 @@ pub struct Denial {
     code: u16,
 }
 
-/// The code of a refusal without one.
+/// The HTTP status code of a denial without one.
 const DEFAULT_CODE: u16 = 500;
 
 impl From<&CallError> for Denial {

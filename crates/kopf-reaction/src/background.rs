@@ -1,7 +1,8 @@
-//! Daemons and timers: what is declared of them, which of them must run, how they run, how they are stopped.
+//! Daemons and timers: which of them must run, when they are due, how they stop.
 //!
-//! The cycle of an object decides which runs begin and end ([`BackgroundPlan`]). Each run is a machine of its own
-//! ([`BackgroundTask`]): when it is due, what came of a call, how far its stopping is. The engine keeps the time and calls.
+//! The cycle of an object decides which tasks start and stop ([`BackgroundPlan`]). Each task is a separate machine
+//! ([`BackgroundTask`]): it knows when it is due, takes the outcomes of calls, and stops step by step. The engine keeps
+//! the schedule and makes the calls.
 
 mod settings;
 mod reasons;

@@ -1,7 +1,7 @@
-//! One batch of calls: which of the matching handlers are due, which of them are called, what came of it.
+//! A batch of handler calls: which of the matching handlers are due, which of them to call now, and their outcomes.
 //!
-//! The same machine serves the change handlers of a cycle, the sub-handlers of a running handler,
-//! the spies on events, and the activities. It is stepped by its owner and never waits itself.
+//! The same machine serves the change handlers and event handlers of a cycle, the sub-handlers of a handler, the index
+//! handlers, the activities and the webhooks. Its owner steps it; the machine itself never waits.
 
 mod lifecycle;
 mod classify;
@@ -18,74 +18,94 @@ pub(crate) use classify::{ErrorDefaults, classify, exhausted};
 
 use crate::{Backoff, CallOutcome, ErrorsMode, Handler, HandlerState, Note, Outcome};
 
-/// The states of the handlers, and the calls under way.
+/// A batch of handler calls.
+///
+/// ```
+/// use std::sync::Arc;
+/// use jiff::Timestamp;
+/// use kopf_reaction::{Batch, BatchStep, CallOutcome, ErrorsMode, Handler, HandlerType};
+///
+/// let now = Timestamp::UNIX_EPOCH;
+/// let handlers = vec![Arc::new(Handler::new(0, "startup_fn", HandlerType::Activity))];
+/// let mut batch = Batch::transient(handlers, ErrorsMode::Temporary, true, 60.0, now);
+/// while let BatchStep::Call(request) = batch.step(now, &mut || 0.5) {
+///     assert_eq!(&*request.handler.id, "startup_fn"); // here, the engine calls the function
+///     batch.called(CallOutcome { result: Ok(None), subrefs: Default::default() }, now, &mut || 0.5);
+/// }
+/// assert!(batch.done());
+/// ```
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// Why the handlers are called; None where nothing is stored.
+    /// The reason for the calls; `None` if the progress is not stored.
     purpose: Option<String>,
-    /// In the order in which the handlers were met.
+    /// By handler ids: first those with records, then the new ones.
     states: Vec<(Arc<str>, HandlerState)>,
     /// The handlers of this batch, in the order of their declaration.
     handlers: Vec<Arc<Handler>>,
     lifecycle: Lifecycle,
     defaults: ErrorDefaults,
-    /// Whether the notes are about technical things only (spies).
+    /// Whether the notes are only for the log.
     local: bool,
     stage: BatchStage,
     outcomes: Vec<(Arc<str>, Outcome)>,
     notes: Vec<Note>,
-    /// Whether notes for debugging are wanted at all.
+    /// Whether somebody wants notes for debugging.
     verbose: bool,
 }
 
-/// Where the batch is.
+/// How far the batch is.
 #[derive(Clone, Debug)]
 enum BatchStage {
-    /// The due handlers are still to be chosen from.
+    /// The lifecycle has to choose among the due handlers.
     Choosing,
-    /// The front was asked to choose from these.
+    /// The front is choosing among these.
     AwaitingChoice(Vec<Arc<Handler>>),
-    /// The chosen handlers that are still to be called, the next one last.
+    /// The chosen handlers that are not called yet, the next one last.
     Calling(Vec<Arc<Handler>>),
-    /// This handler is being called; the others come after it.
+    /// The front is calling this handler; the others come after it.
     AwaitingOutcome(Arc<Handler>, Vec<Arc<Handler>>),
     Finished,
 }
 
-/// What the owner has to do next.
+/// What the owner of the batch has to do next.
 #[derive(Clone, Debug)]
 pub enum BatchStep {
-    /// Effect the user's lifecycle function; answer by [`Batch::chosen`].
+    /// Call the user's lifecycle function, then [`Batch::chosen`].
     Choose(Vec<Arc<Handler>>),
-    /// Call the handler; answer by [`Batch::called`].
+    /// Call the handler, then [`Batch::called`].
     Call(CallRequest),
-    /// All calls are made.
+    /// All calls of this batch are made.
     Finished,
 }
 
-/// One call to be made.
+/// One call to make.
 #[derive(Clone, Debug)]
 pub struct CallRequest {
+    /// Whom to call.
     pub handler: Arc<Handler>,
-    /// How often it was tried before.
+    /// The number of attempts before this one.
     pub retry: u32,
+    /// When the handler was first due.
     pub started: Timestamp,
-    /// Seconds since then.
+    /// Seconds since it was first due.
     pub runtime_seconds: f64,
-    /// Seconds after which the call is to be cancelled.
+    /// Seconds after which the front cancels the call.
     pub timeout_seconds: Option<f64>,
 }
 
 /// How many handlers are in which state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HandlerCounts {
+    /// Finished and succeeded.
     pub success: usize,
+    /// Finished and failed.
     pub failure: usize,
+    /// Not finished.
     pub running: usize,
 }
 
 impl Batch {
-    /// A batch whose progress is stored: `records` are those of all handlers of the kind, as far as there are any.
+    /// A batch whose progress the object stores; `records` are those of all handlers of the resource.
     pub fn stored(
         purpose: &str,
         records: Vec<(Arc<str>, Value)>,
@@ -94,7 +114,7 @@ impl Batch {
         default_backoff: f64,
         now: Timestamp,
     ) -> Self {
-        // No more than needed: it is kept as long as the handlers take.
+        // Exactly as long as needed: it lives as long as the calls.
         let mut states: Vec<(Arc<str>, HandlerState)> = Vec::with_capacity(records.len() + handlers.len());
         for (id, record) in records {
             // Handlers of the same name share one record.
@@ -111,7 +131,7 @@ impl Batch {
         Self::with_states(Some(purpose.to_owned()), states, handlers, lifecycle, ErrorsMode::Temporary, default_backoff)
     }
 
-    /// A batch that leaves no traces: spies, activities.
+    /// A batch without stored progress: event handlers, activities, webhooks.
     pub fn transient(
         handlers: Vec<Arc<Handler>>,
         errors: ErrorsMode,
@@ -124,7 +144,7 @@ impl Batch {
         batch
     }
 
-    /// A batch that goes on with what is remembered in memory: indexing.
+    /// A batch whose progress is kept in memory: index handlers.
     pub fn remembered(
         mut states: Vec<(Arc<str>, HandlerState)>,
         handlers: Vec<Arc<Handler>>,
@@ -174,7 +194,7 @@ impl Batch {
         self
     }
 
-    /// The next thing to do; `random` gives numbers in 0..1.
+    /// What to do next; `random` returns numbers in 0..1.
     pub fn step(&mut self, now: Timestamp, random: &mut dyn FnMut() -> f64) -> BatchStep {
         loop {
             match std::mem::replace(&mut self.stage, BatchStage::Finished) {
@@ -224,7 +244,7 @@ impl Batch {
                     self.stage = BatchStage::AwaitingOutcome(handler, queue);
                     return BatchStep::Call(request);
                 }
-                // Stepped without an answer: the call is still under way, and there is nothing else to do.
+                // Stepped while a call is under way: nothing else can be done.
                 stage @ (BatchStage::AwaitingOutcome(..) | BatchStage::Finished) => {
                     self.stage = stage;
                     return BatchStep::Finished;
@@ -233,7 +253,7 @@ impl Batch {
         }
     }
 
-    /// The user's lifecycle function has chosen these handlers, by their indexes.
+    /// Takes the choice of the user's lifecycle function, as indexes of handlers.
     pub fn chosen(&mut self, indexes: &[usize]) {
         if let BatchStage::AwaitingChoice(candidates) = &self.stage {
             let chosen = indexes
@@ -249,7 +269,7 @@ impl Batch {
         self.stage = BatchStage::Calling(chosen);
     }
 
-    /// The call that was asked for has come to this.
+    /// Takes the outcome of the requested call.
     pub fn called(&mut self, call: CallOutcome, now: Timestamp, random: &mut dyn FnMut() -> f64) {
         let BatchStage::AwaitingOutcome(handler, queue) = std::mem::replace(&mut self.stage, BatchStage::Finished)
         else {
@@ -265,7 +285,7 @@ impl Batch {
         self.stage = BatchStage::Calling(queue);
     }
 
-    /// The state with the attempts of before this batch: handlers of the same name share one, but each of them is tried.
+    /// The state with the attempts before this batch: handlers of the same id share one state, but each of them is called.
     fn state_before(&self, id: &str) -> Option<HandlerState> {
         let mut state = self.state(id)?.clone();
         let tried = self.outcomes.iter().filter(|(called, _)| **called == *id).count();
@@ -280,6 +300,7 @@ impl Batch {
         }
     }
 
+    /// The notes since the last time.
     pub fn take_notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.notes)
     }
@@ -288,12 +309,12 @@ impl Batch {
         self.states.iter().find(|(known, _)| &**known == id).map(|(_, state)| state)
     }
 
-    /// For the user's lifecycle function: the states of the handlers by their ids.
+    /// The states of the handlers by their ids, for the user's lifecycle function.
     pub fn states(&self) -> &[(Arc<str>, HandlerState)] {
         &self.states
     }
 
-    /// The results of the calls that have succeeded.
+    /// The results of the succeeded calls, by handler ids.
     pub fn take_results(&mut self) -> Vec<(Arc<str>, Value)> {
         self.outcomes
             .iter_mut()
@@ -302,7 +323,7 @@ impl Batch {
             .collect()
     }
 
-    /// The texts of the final failures.
+    /// The failed handlers, with the texts of their errors.
     pub fn failures(&self) -> impl Iterator<Item = (&Arc<str>, &str)> {
         self.states
             .iter()
@@ -310,34 +331,34 @@ impl Batch {
             .map(|(id, state)| (id, state.message.as_deref().unwrap_or_default()))
     }
 
-    /// Goes over to a new batch of calls with the states of now.
+    /// Starts another batch of calls with the current states.
     pub fn again(&mut self) {
         self.stage = BatchStage::Choosing;
         self.outcomes.clear();
     }
 
-    /// Whether anything is stored on the object that a finished cycle would not leave there.
+    /// Whether the object has records of any of the handlers.
     pub fn has_records(&self) -> bool {
         self.states.iter().any(|(_, state)| state.is_stored())
     }
 
-    /// Whether the handler was called in this batch, without an error (or with one that is to be ignored).
+    /// Whether this batch has called the handler without an error, or with an ignored one.
     pub fn has_succeeded(&self, id: &str) -> bool {
         let of_handler = self.outcomes.iter().rev().find(|(called, _)| &**called == id);
         of_handler.is_some_and(|(_, outcome)| outcome.is_final && outcome.error.is_none())
     }
 
-    /// Whether some of the calls were the last ones of their handlers.
+    /// Whether any of the wanted handlers has finished in this batch.
     pub fn has_finished_any(&self, wanted: impl Fn(&Arc<str>) -> bool) -> bool {
         self.outcomes.iter().any(|(id, outcome)| outcome.is_final && wanted(id))
     }
 
-    /// All handlers of the batch are finished (also if there are none).
+    /// Whether all handlers of the batch are finished.
     pub fn done(&self) -> bool {
         self.states.iter().all(|(_, state)| !state.active || state.finished())
     }
 
-    /// Seconds until the next handler is due; None if there is nothing to wait for.
+    /// Seconds until the next handler is due; `None` if all are finished.
     pub fn delay(&self, now: Timestamp) -> Option<f64> {
         self.states
             .iter()
@@ -346,16 +367,17 @@ impl Batch {
             .min_by(f64::total_cmp)
     }
 
+    /// The ids of all handlers with a state.
     pub fn ids(&self) -> impl Iterator<Item = &Arc<str>> {
         self.states.iter().map(|(id, _)| id)
     }
 
-    /// The handlers of the current purpose, or of an unknown one.
+    /// Counts the handlers of the current purpose, and of unknown ones.
     pub fn counts(&self) -> HandlerCounts {
         self.count(|purpose| purpose.is_none() || self.purpose.is_none() || purpose == self.purpose.as_deref())
     }
 
-    /// What is left of other purposes: usually nothing, rarely one.
+    /// Counts the handlers of each other purpose: usually there is none.
     pub fn superseded(&self) -> Vec<(String, HandlerCounts)> {
         let mut purposes: Vec<&str> = Vec::new();
         for purpose in self.states.iter().filter_map(|(_, state)| state.purpose.as_deref()) {
@@ -385,7 +407,7 @@ mod tests {
     use crate::HandlerType;
 
     #[test]
-    fn handlers_of_the_same_name_are_all_called_and_end_together() {
+    fn handlers_with_the_same_id_are_all_called() {
         let now = Timestamp::UNIX_EPOCH;
         let handler = |index| Arc::new(Handler::new(index, "configure", HandlerType::Activity));
         let mut batch = Batch::transient(vec![handler(0), handler(1)], ErrorsMode::Temporary, true, 60.0, now);

@@ -1,4 +1,6 @@
-//! The cause: what an event means for the handlers, and what they get to see of it.
+//! The cause: what an event means for the handlers, with everything that they get as arguments.
+//!
+//! The cycle detects it from the body and from what was handled last; the fronts pass its parts to the functions.
 
 mod detect;
 
@@ -11,35 +13,39 @@ pub use detect::{DetectedReason, Facts, detect};
 
 use crate::{EventType, FilterSubject, Handler, Reason};
 
-/// One moment of one object, as the handlers get to see it.
+/// What has happened to an object, as its handlers see it.
 #[derive(Clone, Debug)]
 pub struct Cause {
+    /// The current state of the object.
     pub body: Body,
-    /// The event that has brought the body; None if it came as the answer to a patch, or was waited with.
+    /// The event of the body; `None` if the body comes from the response to a patch, or from memory.
     pub event: Option<EventType>,
+    /// Why the change handlers are called.
     pub reason: Reason,
-    /// The object was there when the operator started, and was not handled in full since.
+    /// The object existed before the operator started, and was not handled in full since.
     pub initial: bool,
-    /// The essence as it was handled last.
+    /// The essence that was handled last.
     pub old: Option<Value>,
-    /// The essence of now.
+    /// The current essence.
     pub new: Option<Value>,
+    /// The changes from `old` to `new`.
     pub diff: Diff,
+    /// Somebody has requested the deletion of the object.
     pub deletion_ongoing: bool,
 }
 
 impl Cause {
-    /// What the filters of events look at.
+    /// What filters check for event handlers and background tasks.
     pub fn as_event(&self) -> FilterSubject<'_> {
         FilterSubject { body: &self.body, change: None }
     }
 
-    /// What the filters of changes look at.
+    /// What filters check for change handlers.
     pub fn as_change(&self) -> FilterSubject<'_> {
         FilterSubject { body: &self.body, change: Some((self.old.as_ref(), self.new.as_ref())) }
     }
 
-    /// The handlers that are declared for the reason, before any filters.
+    /// The handlers that are declared for this reason, before any filters.
     pub(crate) fn declared_for(&self, handlers: &[Arc<Handler>]) -> Vec<Arc<Handler>> {
         handlers
             .iter()
@@ -49,7 +55,7 @@ impl Cause {
             .collect()
     }
 
-    /// Old, new and diff as one handler gets them: those of its field if it has one.
+    /// The `old`, `new` and `diff` of one handler: of its field, if it has one.
     pub fn change_for(&self, handler: &Handler) -> (Option<Value>, Option<Value>, Diff) {
         match &handler.field {
             None => (self.old.clone(), self.new.clone(), self.diff.clone()),

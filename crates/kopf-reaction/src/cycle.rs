@@ -1,8 +1,8 @@
-//! One handling cycle of one object: from a body to the calls, and from their outcomes to what is stored.
+//! The cycle: one body of one object, from the detection of its cause to what the engine stores.
 //!
-//! A state machine without I/O. The engine steps it; whenever it needs something from outside (a callback,
-//! a storage of the user, a call of a handler) it asks, and goes on with the result. So a whole life of an
-//! object, with crashes between any two steps, can be played through in a test.
+//! It is a state machine without I/O. A worker of the engine steps it. Whenever it needs something from outside (a
+//! callback, a storage of the user, a call of a handler), it returns an [`Effect`] and continues with the
+//! [`EffectResult`]. So a test can simulate the whole life of an object, with a crash between any two steps.
 
 mod settings;
 mod effect;
@@ -31,7 +31,41 @@ use crate::{
     FilterQuestion, Handler, Lifecycle, Note, Reason, StorageOperation, detect, select_handlers,
 };
 
-/// The machine.
+/// The machine of one cycle.
+///
+/// ```
+/// use std::sync::Arc;
+/// use jiff::Timestamp;
+/// use kopf_object::Body;
+/// use kopf_reaction::*;
+/// use serde_json::json;
+///
+/// let mut handler = Handler::new(0, "create_fn", HandlerType::Change);
+/// handler.reason = Some(Reason::Create);
+/// let mut cycle = Cycle::new(CycleInput {
+///     body: Body::from_value(json!({"metadata": {"name": "example"}, "spec": {"size": 1}})),
+///     event: Some(EventType::Added),
+///     handlers: Arc::new(HandlerSet::from_handlers([Arc::new(handler)])),
+///     settings: Arc::new(ReactionSettings::default()),
+///     initial: false,
+///     consistent: true,
+///     background: BackgroundView::default(),
+///     verbose: false,
+/// });
+///
+/// // The cycle wants the handler called; the engine calls it, and steps the cycle with the outcome.
+/// let now = Timestamp::UNIX_EPOCH;
+/// let step = cycle.step(None, now, &mut || 0.5);
+/// assert!(matches!(step, CycleStep::Effect(Effect::Call(request)) if &*request.handler.id == "create_fn"));
+/// let outcome = CallOutcome { result: Ok(None), subrefs: Default::default() };
+///
+/// // All is handled now, and the patch says so.
+/// let CycleStep::Done(conclusion) = cycle.step(Some(EffectResult::Called(outcome)), now, &mut || 0.5) else {
+///     unreachable!("there is only one handler");
+/// };
+/// assert!(conclusion.fully_handled);
+/// assert!(conclusion.patch.annotation("kopf.zalando.org/last-handled-configuration").is_some());
+/// ```
 #[derive(Debug)]
 pub struct Cycle {
     input: CycleInput,
@@ -39,58 +73,59 @@ pub struct Cycle {
     cause: Option<Arc<Cause>>,
     answers: FilterAnswers,
     asked: Vec<FilterQuestion>,
-    /// The records of the user's storage, once read.
+    /// The records of the user's storage, once the front has read them.
     records: Vec<(Arc<str>, Value)>,
-    /// The essences of the user's storage, while the records of sub-handlers are still to be read.
+    /// The essences of the user's storage, while the front reads the records of sub-handlers.
     essences: Option<(Option<Value>, Option<Value>)>,
-    /// What could not be read; told only if the object turns out to be of interest.
+    /// Unreadable records; logged only if any handler matches the object.
     corruptions: Vec<Corruption>,
-    /// The handlers of this cycle that only resume: they go on under any reason, and need not see every change.
+    /// The handlers of this cycle that only resume: they continue under any reason, and may miss changes.
     resuming: Vec<Arc<str>>,
-    /// The sub-handlers whose stored progress is of a superseded reason: it counts as absent.
+    /// Sub-handlers with progress of a superseded reason, which counts as absent.
     superseded: Vec<Arc<str>>,
-    /// A sub-handler was finished in this cycle.
+    /// A sub-handler has finished in this cycle.
     finished_children: bool,
-    /// The finished handlers and sub-handlers that have seen something else than there is now.
+    /// The finished handlers and sub-handlers that have seen another essence than the current one.
     behind: Vec<Arc<str>>,
     batch: Option<Batch>,
-    /// How many daemons and timers must end before the object may disappear.
+    /// How many daemons and timers block the deletion of the object.
     blocking_tasks: usize,
-    /// Some of the matching daemons and timers need the object to be held.
+    /// Some of the matching daemons and timers need the finalizer.
     background_needs_finalizer: bool,
-    /// Whether the object is of any interest to the change handlers.
-    interesting: bool,
+    /// Some change handlers match the object, whatever has changed.
+    is_relevant: bool,
     conclusion: CycleConclusion,
-    /// Operations of the standard storages, before they become a patch.
+    /// What to store, before it goes into the patch or to the front.
     operations: Vec<StorageOperation>,
     notes: Vec<Note>,
 }
 
-/// Where the cycle is.
+/// How far the cycle is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CycleStage {
-    /// What was handled last is to be read.
+    /// Read the last handled essence and the records.
     Reading,
-    /// The user's storage is asked for the sub-handlers that its records name.
+    /// The front reads the records of sub-handlers from the user's storage.
     ReadingChildren,
-    /// Which event_handlers match?
+    /// Find the matching event handlers.
     MatchingEventHandlers,
-    /// The event_handlers are called.
+    /// Call the event handlers.
     CallingEventHandlers,
-    /// Which daemons and timers match?
+    /// Find the matching daemons and timers, and decide which to start and to stop.
     MatchingBackground,
-    /// Are there change handlers for such an object, and does any of them need the finalizer?
+    /// Find out whether any change handlers match the object at all, and whether they need the finalizer.
     MatchingRelevance,
-    /// Which change handlers match?
+    /// Find the change handlers that match this change.
     MatchingChanges,
-    /// The change handlers are called.
+    /// Call the change handlers.
     CallingChangeHandlers,
-    /// Everything is decided.
+    /// Write the patch.
     Concluding,
     Finished,
 }
 
 impl Cycle {
+    /// A cycle at its start.
     pub fn new(input: CycleInput) -> Self {
         Self {
             blocking_tasks: input.background.blocking_count(),
@@ -108,24 +143,24 @@ impl Cycle {
             finished_children: false,
             behind: Vec::new(),
             batch: None,
-            interesting: false,
+            is_relevant: false,
             conclusion: CycleConclusion::default(),
             operations: Vec::new(),
             notes: Vec::new(),
         }
     }
 
-    /// With what the previous cycle of the same object has left in [`CycleConclusion::partly_handled`].
+    /// Continues with [`CycleConclusion::partly_handled`] of the previous cycle of the same object.
     ///
     /// If the object changes while some of its handlers are finished and others are not, the finished ones have not
-    /// seen that change. What they have seen is then stored as handled at the end, not what is there now;
-    /// so the change becomes the next update, and no handler misses it.
+    /// seen that change. In the end, the cycle stores the essence that they have seen, not the current one. So the
+    /// change becomes the next update, and no handler misses it.
     pub fn with_partly_handled(mut self, partly_handled: Option<Arc<Value>>) -> Self {
         self.conclusion.partly_handled = partly_handled;
         self
     }
 
-    /// Goes on as far as possible; `result` answers what was asked last, `random` gives numbers in 0..1.
+    /// Continues as far as possible; `result` is that of the last effect, `random` returns numbers in 0..1.
     pub fn step(&mut self, result: Option<EffectResult>, now: Timestamp, random: &mut dyn FnMut() -> f64) -> CycleStep {
         let asked_storage = self.accept(result, now, random);
         if self.stage == CycleStage::Reading {
@@ -140,7 +175,7 @@ impl Cycle {
                     .map(|handler| Arc::clone(&handler.id))
                     .collect();
                 let extra_fields = self.input.handlers.extra_fields.clone();
-                // The essences, too: each storage clears them of what it keeps there itself.
+                // The essences, too: each storage removes its own records from them.
                 return CycleStep::Effect(Effect::Storage { ids, extra_fields, progress: true, diffbase: true });
             }
             let children = subrefs_of(&self.records);
@@ -175,16 +210,17 @@ impl Cycle {
         }
     }
 
-    /// What has happened, once it is known.
+    /// The cause, once it is detected.
     pub fn cause(&self) -> Option<&Arc<Cause>> {
         self.cause.as_ref()
     }
 
-    /// The states of the handlers in the current batch, for lifecycle functions of the user.
+    /// The current batch, with the states of its handlers for the user's lifecycle function.
     pub fn batch(&self) -> Option<&Batch> {
         self.batch.as_ref()
     }
 
+    /// The notes since the last time.
     pub fn take_notes(&mut self) -> Vec<Note> {
         let mut notes = std::mem::take(&mut self.notes);
         if let Some(batch) = &mut self.batch {
@@ -193,7 +229,7 @@ impl Cycle {
         notes
     }
 
-    /// A batch of sub-handlers, asked for by a handler that is being called.
+    /// Starts a batch of sub-handlers, on request of the handler that is being called.
     pub fn sub_batch(&self, handlers: Vec<Arc<Handler>>, lifecycle: Option<Lifecycle>) -> Option<SubBatch> {
         let cause = Arc::clone(self.cause.as_ref()?);
         let lifecycle = lifecycle.unwrap_or(self.input.settings.lifecycle);
@@ -202,7 +238,7 @@ impl Cycle {
         Some(SubBatch::new(cause, settings, handlers, lifecycle, self.superseded.clone(), self.input.verbose))
     }
 
-    /// What a finished batch of sub-handlers leaves behind.
+    /// Takes over the results of a finished batch of sub-handlers.
     pub fn add_sub_batch(&mut self, operations: Vec<StorageOperation>, results: Vec<(Arc<str>, Value)>) {
         let is_final = |record: &Value| record["success"] == true || record["failure"] == true;
         self.finished_children |= operations
@@ -317,7 +353,7 @@ impl Cycle {
         None
     }
 
-    /// Daemons and timers begin before the change handlers, and are asked to end before them.
+    /// Daemons and timers start before the change handlers, and are stopped before them.
     fn match_background(&mut self, cause: &Cause) -> Option<Effect> {
         let gone = cause.reason == Reason::Gone;
         let CycleInput { handlers, background: view, consistent, .. } = &self.input;
@@ -342,7 +378,7 @@ impl Cycle {
         (!plan.is_empty()).then_some(Effect::Background(plan))
     }
 
-    /// Objects that match no handler are left alone; others are held as long as some handler needs that.
+    /// Decides about the finalizer. The cycle leaves objects alone that match no handler.
     fn match_relevance(&mut self, cause: &Cause) -> Option<Effect> {
         let changing = &self.input.handlers.change_handlers;
         let (matching, questions) =
@@ -353,9 +389,9 @@ impl Cycle {
         if !questions.is_empty() {
             return Some(self.ask_filters(questions));
         }
-        self.interesting = !matching.is_empty();
+        self.is_relevant = !matching.is_empty();
         let settings = &self.input.settings;
-        // Not of the matching ones: there, a function that is declared several times is only once.
+        // Not among the matching ones, which have each function only once, however often it is declared.
         let holding: Vec<_> = changing.iter().filter(|handler| handler.requires_finalizer).cloned().collect();
         let must_be_held = self.background_needs_finalizer
             || self.blocking_tasks > 0
@@ -366,7 +402,7 @@ impl Cycle {
 
         self.stage = CycleStage::Concluding;
         if !self.input.consistent && !gone {
-            // Neither the finalizer nor the handlers are decided on by what is known to be outdated.
+            // An outdated body decides neither about the finalizer nor about the handlers.
             self.conclusion.awaits_newer = true;
         } else if must_be_held && !held && !cause.deletion_ongoing && !gone {
             self.debug(|| Note::debug("Adding the finalizer, thus preventing the actual deletion.").local());
@@ -374,7 +410,7 @@ impl Cycle {
         } else if !must_be_held && held && !gone {
             self.debug(|| Note::debug("Removing the finalizer, as there are no handlers requiring it.").local());
             self.conclusion.finalizer = Some(FinalizerChange::Remove);
-        } else if self.interesting {
+        } else if self.is_relevant {
             self.stage = CycleStage::MatchingChanges;
         }
         None
@@ -392,7 +428,7 @@ impl Cycle {
     }
 }
 
-/// The sub-handlers that the records of their parents name.
+/// The sub-handlers in the records of their parents.
 fn subrefs_of(records: &[(Arc<str>, Value)]) -> Vec<Arc<str>> {
     let subrefs = records.iter().filter_map(|(_, record)| record.get("subrefs")?.as_array()).flatten();
     subrefs.filter_map(Value::as_str).map(Arc::from).collect()

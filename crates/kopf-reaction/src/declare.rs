@@ -1,4 +1,6 @@
-//! What the fronts declare: handlers, and everything that a declaration consists of.
+//! Declarations: handlers as the fronts declare them, and everything that a declaration consists of.
+//!
+//! Nothing here decides anything about objects. The other modules read the declarations.
 
 mod resource;
 mod selector;

@@ -1,7 +1,8 @@
-//! Which handlers an object matches: labels, annotations, fields, values, callbacks.
+//! Which handlers match an object: by labels, annotations, fields, values, callbacks, conditions.
 //!
-//! What is plain data is decided here. Callbacks are questions to the front: `select` gives them back
-//! until all answers are there, the cheap criteria first, so that few callbacks are ever called.
+//! The cycle, the indexing and the admission call [`select_handlers`]. It decides everything that is plain data. For
+//! callbacks, it returns questions, which the engine asks the front; then it is called again with the answers. It checks
+//! plain filters first, so that the front calls few callbacks.
 
 mod conditions;
 
@@ -14,76 +15,101 @@ use serde_json::Value;
 use crate::declare::deduplicated;
 use crate::{Filter, Handler};
 
-/// What the filters look at.
+/// What the filters check.
 #[derive(Clone, Copy, Debug)]
 pub struct FilterSubject<'a> {
+    /// The current state of the object.
     pub body: &'a Body,
-    /// The essences before and after, where changes are handled; None for events.
+    /// The essences before and after a change; `None` for events, which have no change.
     pub change: Option<(Option<&'a Value>, Option<&'a Value>)>,
 }
 
-/// How deep the filters go.
+/// Which filters count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterDepth {
-    /// Without the criteria on changes: is the object of any interest at all?
+    /// All but those on changes: does the handler care about the object at all?
     Interest,
-    /// With all criteria.
+    /// All filters.
     Full,
 }
 
-/// The place of a callback in the declaration of a handler.
+/// Which callback of a handler or of a condition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum FilterSlot {
+    /// The callback on a label.
     Label(String),
+    /// The callback on an annotation.
     Annotation(String),
-    /// The callback on the field's value: of now, or of before.
+    /// The callback on the value of the field.
     Value {
+        /// Whether the value is that before the change.
         before: bool,
     },
+    /// The callback on the field before the change.
     Old,
+    /// The callback on the field after the change.
     New,
+    /// The callback on the whole cause.
     When,
-    /// Whether the condition is about the resource; only of conditions.
+    /// The callback of the selector; only of conditions.
     Selector,
 }
 
-/// One callback to be called by the front.
+/// One callback for the front to call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FilterQuestion {
     /// The index of the handler.
     pub handler: usize,
     /// The index of the condition of that handler, if the callback belongs to one.
     pub condition: Option<usize>,
+    /// Which of its callbacks.
     pub slot: FilterSlot,
-    /// The value in question; None if it is absent, or if the callback takes none.
+    /// The value to check; `None` if it is absent, or if the callback takes none.
     pub value: Option<Value>,
 }
 
-/// The answers of the front within one cycle.
+/// The answers of the front within one cycle: no callback is called twice.
 #[derive(Clone, Debug, Default)]
 pub struct FilterAnswers {
     known: HashMap<(usize, Option<usize>, FilterSlot), bool>,
 }
 
 impl FilterAnswers {
+    /// Remembers an answer.
     pub fn insert(&mut self, question: &FilterQuestion, answer: bool) {
         self.known.insert((question.handler, question.condition, question.slot.clone()), answer);
     }
 
-    /// The causes are about to differ from what the callbacks have seen.
+    /// Forgets all answers, because the cause changes.
     pub fn clear(&mut self) {
         self.known.clear();
     }
 }
 
-/// Either decided, or to be asked first.
+/// The decision, or the question to ask first.
 enum FilterMatch {
     Yes,
     No,
     Ask(FilterQuestion),
 }
 
-/// The handlers that match, without repetitions; or the questions to be answered first.
+/// Selects the handlers that match, without repetitions; or returns the questions to ask the front first.
+///
+/// ```
+/// use std::sync::Arc;
+/// use kopf_object::Body;
+/// use kopf_reaction::{Filter, FilterAnswers, FilterDepth, FilterSubject, Handler, HandlerType, select_handlers};
+/// use serde_json::json;
+///
+/// let mut handler = Handler::new(0, "gold_fn", HandlerType::Event);
+/// handler.labels = Some([("tier".to_owned(), Filter::Equals(json!("gold")))].into());
+/// let handlers = [Arc::new(handler)];
+///
+/// let body = Body::from_value(json!({"metadata": {"labels": {"tier": "gold"}}}));
+/// let subject = FilterSubject { body: &body, change: None };
+/// let selected = select_handlers(&handlers, subject, FilterDepth::Full, &FilterAnswers::default());
+/// assert_eq!(selected.map(|handlers| handlers.len()), Ok(1));
+/// ```
 pub fn select_handlers(
     candidates: &[Arc<Handler>],
     subject: FilterSubject<'_>,
@@ -159,7 +185,7 @@ fn all_of(criteria: &[&dyn Fn() -> FilterMatch]) -> FilterMatch {
     FilterMatch::Yes
 }
 
-/// Plain filters refuse before any callback is asked.
+/// A plain filter that does not match decides before any callback.
 fn metadata(
     callbacks: Callbacks<'_>,
     subject: FilterSubject<'_>,
@@ -226,7 +252,7 @@ fn is_same(old: Option<&Value>, new: Option<&Value>) -> bool {
     }
 }
 
-/// None if only a callback can tell.
+/// Decides a plain filter; `None` if only a callback can decide.
 fn plain(filter: &Filter, value: Option<&Value>) -> Option<bool> {
     match filter {
         Filter::Present => Some(value.is_some()),

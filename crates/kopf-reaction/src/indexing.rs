@@ -1,7 +1,7 @@
-//! Which index handlers are called for a body, and from which indexes the object is excluded afterwards.
+//! Indexing: which index handlers to call for a body, and from which indexes to exclude the object afterwards.
 //!
-//! A small machine without I/O, stepped like the cycle. The values stay with the front: it keeps what a call has
-//! returned under the id of the handler. What is decided here is who is called, and who must not keep anything.
+//! A small machine without I/O, which the engine steps like the cycle. The values stay with the front: it keeps the
+//! result of a call under the id of the handler.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
     Handler, HandlerState, Note, Severity, select_handlers,
 };
 
-/// The failures of index handlers on one object, from one body to the next; successes leave nothing behind.
+/// The progress of failed index handlers of one object, from one body to the next.
 pub type IndexFailures = Vec<(Arc<str>, HandlerState)>;
 
 /// The indexing of one body of one object.
@@ -23,33 +23,35 @@ pub struct Indexing {
     handlers: Vec<Arc<Handler>>,
     failures: IndexFailures,
     default_backoff: f64,
-    /// Whether successes are worth a note.
+    /// Whether somebody wants notes about successes.
     verbose: bool,
     answers: FilterAnswers,
     asked: Vec<FilterQuestion>,
     batch: Option<Batch>,
 }
 
-/// What comes next.
+/// What to do next.
 #[derive(Clone, Debug)]
 pub enum IndexingStep {
-    /// Only filters and calls are ever asked for.
+    /// Perform the effect (only filters and calls), and step again with its result.
     Effect(Effect),
+    /// Apply the conclusion.
     Done(IndexingConclusion),
 }
 
-/// What the indexing of a body came to.
+/// What the engine has to do after the indexing of a body.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IndexingConclusion {
-    /// The indexes that must have nothing of the object: it does not match, or its handler has failed.
+    /// The indexes to remove the object from, because it does not match, or the handler has failed.
     pub excluded: Vec<Arc<str>>,
-    /// To be remembered for the next body.
+    /// For the indexing of the next body.
     pub failures: IndexFailures,
-    /// Seconds until some handler is to be tried again; None if there is nothing to wait for.
+    /// Seconds until the next attempt of a handler is due; `None` if none is.
     pub delay: Option<f64>,
 }
 
 impl Indexing {
+    /// The indexing of a body, with the failures of the previous one.
     pub fn new(
         body: Body,
         handlers: &[Arc<Handler>],
@@ -69,7 +71,7 @@ impl Indexing {
         }
     }
 
-    /// Goes on as far as possible; `result` answers what was asked last, `random` gives numbers in 0..1.
+    /// Continues as far as possible; `result` is that of the last effect, `random` returns numbers in 0..1.
     pub fn step(
         &mut self,
         result: Option<EffectResult>,
@@ -102,12 +104,12 @@ impl Indexing {
         let Some(batch) = &mut self.batch else { return IndexingStep::Done(IndexingConclusion::default()) };
         match batch.step(now, random) {
             BatchStep::Call(request) => IndexingStep::Effect(Effect::Call(request)),
-            // All of them are called; there is nothing to choose.
+            // All handlers are called: such a batch never asks to choose.
             BatchStep::Choose(_) | BatchStep::Finished => IndexingStep::Done(self.conclude(now)),
         }
     }
 
-    /// Index handlers are many and routine: below warnings, they are one level quieter than others.
+    /// The notes since the last time. Since indexing is routine, notes below warnings are only for debugging.
     pub fn take_notes(&mut self) -> Vec<Note> {
         let notes = self.batch.as_mut().map(Batch::take_notes).unwrap_or_default();
         notes.into_iter().filter(|note| self.verbose || note.severity >= Severity::Warning).collect()

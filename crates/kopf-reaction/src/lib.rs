@@ -1,12 +1,14 @@
-//! What an operator decides, as pure functions and one state machine without I/O.
+//! The decisions of an operator, as pure functions and state machines without I/O.
 //!
-//! Data goes in (an object, what is remembered of it, the handlers, the time), data comes out (calls to
-//! make, what to store, when to come again). Nothing here awaits, reads a clock or knows a front: the
-//! engine carries the decisions out and feeds the answers back.
+//! Data goes in: an object, what the engine remembers of it, the handlers, the time. Data comes out: which handlers to
+//! call, what to store, when to look at the object again. Nothing here awaits, reads a clock or knows a front. The
+//! engine steps the machines: it performs each [`Effect`] that they return, and feeds the [`EffectResult`] back.
 //!
-//! Read in this order: [`Handler`] and its [`Selector`] and filters, [`Reason`], the stored
-//! [`HandlerState`], the [`Batch`] of calls, and the [`Cycle`] that holds it all together. Beside it, the [`BackgroundTask`]
-//! of a daemon or a timer.
+//! Read in this order: [`Handler`] with its [`Selector`] and [`Filter`]s, the [`Cause`] with its [`Reason`], the stored
+//! [`HandlerState`], the [`Batch`] of calls, and the [`Cycle`], which puts them together. Beside it stands the
+//! [`BackgroundTask`] of a daemon or a timer.
+
+#![warn(missing_docs)]
 
 mod text;
 mod time;

@@ -1,31 +1,34 @@
-//! Which operator works and which ones pause, by what they tell of each other on a peering object.
+//! Peering: which operators work and which ones pause, by their records on a shared peering object.
 //!
-//! Every operator writes itself into the status of the object now and then, with its priority and the time for which it
-//! wants to be believed alive. Whoever sees somebody alive of a higher priority, pauses; of the same priority, both pause.
+//! Every operator regularly writes a record into the status of the object, with its priority and lifetime. An operator
+//! pauses while it sees a live peer with a higher priority; with the same priority, both pause.
 
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use serde_json::{Map, Value, json};
 
 use crate::time::parse_time;
 
-/// Seconds for which an operator is believed to be alive, if it does not say.
+/// The lifetime of a record that does not state it, in seconds.
 const LIFETIME: i64 = 60;
 
-/// No operator is believed for longer than this, however it boasts.
+/// The longest accepted lifetime, in seconds.
 const LONGEST_LIFETIME: i64 = 100 * 366 * 24 * 3600;
 
-/// One operator, as it has record of itself.
+/// The record of one operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
+    /// The unique name of the operator.
     pub identity: String,
+    /// The operator with the highest priority works.
     pub priority: i64,
-    /// In seconds.
+    /// Seconds for which the record counts.
     pub lifetime: i64,
+    /// When the operator has written the record.
     pub lastseen: Timestamp,
 }
 
 impl Peer {
-    /// Reads an item of the status; the error is what is wrong with it.
+    /// Reads a record from the status.
     pub fn read(identity: &str, record: &Value, now: Timestamp) -> Result<Self, String> {
         let Value::Object(record) = record else { return Err(format!("{identity}: not a mapping")) };
         let number = |field: &str, default: i64| match record.get(field) {
@@ -47,16 +50,17 @@ impl Peer {
         Ok(Self { identity: identity.to_owned(), priority: number("priority", 0)?, lifetime, lastseen })
     }
 
-    /// The item of the status.
+    /// The record for the status.
     pub fn to_value(&self) -> Value {
         json!({"priority": self.priority, "lifetime": self.lifetime, "lastseen": iso_time(self.lastseen)})
     }
 
-    /// From when on it counts as dead, if nothing more is heard of it.
+    /// When the record expires, unless the operator renews it.
     pub fn deadline(&self) -> Timestamp {
         self.lastseen.checked_add(SignedDuration::from_secs(self.lifetime)).unwrap_or(Timestamp::MAX)
     }
 
+    /// Whether the record has expired.
     pub fn is_dead(&self, now: Timestamp) -> bool {
         self.deadline() <= now
     }
@@ -73,40 +77,43 @@ impl std::fmt::Display for Peer {
     }
 }
 
-/// Who we are among the peers.
+/// This operator among its peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnPeer {
+    /// The unique name of this operator.
     pub identity: String,
+    /// The priority of this operator.
     pub priority: i64,
-    /// The operators share the objects between them: the same priority is no conflict.
+    /// The operators have different shards of the objects: the same priority is no conflict.
     pub sharded: bool,
 }
 
-/// What follows from the status of a peering object.
+/// Whether to pause, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeeringDecision {
-    /// We pause for these: all those of a higher priority, or else all those of the same one.
+    /// The peers to pause for: those of a higher priority, or else those of the same one.
     pub conflicts: Vec<Peer>,
-    /// The conflict is one of the same priority: somebody has made a mistake.
+    /// The conflict is one of the same priority: a mistake of the users.
     pub same_priority: bool,
-    /// All that is known, for the log.
+    /// All peers, for the log.
     pub peers: Vec<Peer>,
-    /// To be removed from the object: they are not heard of any more.
+    /// The peers to remove from the object, because their records have expired.
     pub dead: Vec<String>,
-    /// When to look at it again if nothing is heard: the first of the conflicting ones is dead then.
+    /// When to decide again at the latest: the first of the conflicting records expires then.
     pub until: Option<Timestamp>,
-    /// Items that cannot be understood, and count as absent.
+    /// Unreadable records, which count as absent.
     pub unreadable: Vec<String>,
 }
 
 impl PeeringDecision {
+    /// Whether the operator has to pause.
     pub fn must_pause(&self) -> bool {
         !self.conflicts.is_empty()
     }
 }
 
-/// Decides whether we are to pause, and until when.
-pub fn decide_peering(status: Option<&Value>, me: &OwnPeer, now: Timestamp) -> PeeringDecision {
+/// Decides whether this operator pauses, and until when.
+pub fn decide_peering(status: Option<&Value>, own_peer: &OwnPeer, now: Timestamp) -> PeeringDecision {
     let empty = Map::new();
     let items = status.and_then(Value::as_object).unwrap_or(&empty);
     let mut decision = PeeringDecision::default();
@@ -118,13 +125,13 @@ pub fn decide_peering(status: Option<&Value>, me: &OwnPeer, now: Timestamp) -> P
     }
     let (dead, alive): (Vec<&Peer>, Vec<&Peer>) = decision.peers.iter().partition(|peer| peer.is_dead(now));
     decision.dead = dead.into_iter().map(|peer| peer.identity.clone()).collect();
-    let others: Vec<&Peer> = alive.into_iter().filter(|peer| peer.identity != me.identity).collect();
+    let others: Vec<&Peer> = alive.into_iter().filter(|peer| peer.identity != own_peer.identity).collect();
     let of = |is_so: &dyn Fn(&Peer) -> bool| -> Vec<Peer> {
         others.iter().filter(|peer| is_so(peer)).map(|peer| (*peer).clone()).collect()
     };
-    let higher = of(&|peer| peer.priority > me.priority);
-    let same = of(&|peer| peer.priority == me.priority);
-    (decision.conflicts, decision.same_priority) = match (higher.is_empty(), me.sharded) {
+    let higher = of(&|peer| peer.priority > own_peer.priority);
+    let same = of(&|peer| peer.priority == own_peer.priority);
+    (decision.conflicts, decision.same_priority) = match (higher.is_empty(), own_peer.sharded) {
         (false, _) => (higher, false),
         (true, false) => (same, true),
         (true, true) => (Vec::new(), false),
@@ -134,14 +141,14 @@ pub fn decide_peering(status: Option<&Value>, me: &OwnPeer, now: Timestamp) -> P
     decision
 }
 
-/// Seconds until we tell again that we are alive: some time before the others would take us for dead.
-/// `random` in 0..1 spreads the operators out.
+/// Seconds until the operator renews its record: some time before it expires. `random` in 0..1 spreads the operators
+/// out.
 pub fn keepalive_pause(lifetime: f64, random: f64) -> f64 {
     let early = 5.0 + 5.0 * random.clamp(0.0, 1.0);
     (lifetime - early).max(1.0).min(lifetime.max(1.0))
 }
 
-/// As Python writes an aware UTC time: microseconds only if there are any.
+/// Formats a moment as Python does with an aware UTC time: with microseconds only if there are any.
 fn iso_time(moment: Timestamp) -> String {
     let civil = moment.to_zoned(TimeZone::UTC).datetime();
     let seconds = civil.strftime("%Y-%m-%dT%H:%M:%S").to_string();
@@ -172,8 +179,8 @@ mod tests {
     }
 
     #[test]
-    fn who_pauses() {
-        // ours, the status -> for whom, whether of the same priority, whom to remove
+    fn operators_pause_for_peers_of_higher_or_equal_priority() {
+        // own priority, the status -> peers to pause for, whether of the same priority, peers to remove
         let table = [
             (0, json!(null), vec![], false, vec![]),
             (0, json!({}), vec![], false, vec![]),
@@ -185,7 +192,7 @@ mod tests {
             (0, json!({"high": alive(1), "same": alive(0)}), vec!["high"], false, vec![]),
             (5, json!({"high": alive(1), "same": alive(0)}), vec![], false, vec![]),
             (0, json!({"high": dead(1), "same": dead(0)}), vec![], false, vec!["high", "same"]),
-            (0, json!({"high": null, "odd": "text", "odd2": {"priority": "x"}}), vec![], false, vec![]),
+            (0, json!({"high": null, "text": "text", "number": {"priority": "x"}}), vec![], false, vec![]),
             (0, json!({"default": {}}), vec!["default"], true, vec![]),
         ];
         for (priority, status, conflicts, same, removed) in table {
@@ -201,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn until_the_first_of_them_is_dead() {
+    fn the_pause_lasts_until_the_first_record_expires() {
         let status =
             json!({"a": {"priority": 1, "lifetime": 30, "lastseen": "2030-01-01T00:00:00+00:00"}, "b": alive(2)});
         let decision = decide_peering(Some(&status), &me(0), now());
@@ -210,14 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn operators_of_shards_do_not_disturb_each_other() {
+    fn sharded_operators_share_a_priority() {
         let sharded = OwnPeer { sharded: true, ..me(0) };
         assert!(!decide_peering(Some(&json!({"same": alive(0)})), &sharded, now()).must_pause());
         assert!(decide_peering(Some(&json!({"high": alive(1)})), &sharded, now()).must_pause());
     }
 
     #[test]
-    fn peers_are_written_as_they_are_read() {
+    fn records_read_back_unchanged() {
         let peer = Peer::read("me", &dead(3), now()).unwrap();
         assert_eq!(Peer::read("me", &peer.to_value(), now()).unwrap(), peer);
         let text = "<Peer me: priority=3, lifetime=60, lastseen='2029-12-31T23:58:30.123456+00:00'>";
@@ -226,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn keepalives_come_in_time() {
+    fn records_are_renewed_before_they_expire() {
         for (lifetime, random, pause) in
             [(60.0, 0.0, 55.0), (60.0, 1.0, 50.0), (8.0, 0.0, 3.0), (5.0, 0.5, 1.0), (0.0, 0.5, 1.0)]
         {

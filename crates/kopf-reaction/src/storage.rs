@@ -1,7 +1,7 @@
-//! Where the progress of handlers and the last handled essence are kept on the object.
+//! Storages: where the object keeps the progress of handlers and the last handled essence.
 //!
-//! The standard storages are decided here and are byte-compatible with kopf 1.45. Storages written by
-//! users live in the front: the same operations are then carried out there.
+//! The standard storages are byte-compatible with kopf 1.45. Storages that users have written live in the front, which
+//! executes the same operations.
 
 mod handler_state;
 mod fields;
@@ -22,19 +22,33 @@ pub(crate) use fields::Corruption;
 pub use handler_state::HandlerState;
 pub use progress::ProgressStorage;
 
-/// One thing to be written down; in order, into the patch of the cycle.
+/// One change of the stored state; the cycle writes them into its patch, in this order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum StorageOperation {
-    /// The progress of a handler.
-    Store { id: Arc<str>, record: Value },
-    /// The progress of a handler is not needed any more.
-    Purge { id: Arc<str> },
-    /// Removes what was once written to wake the object up.
-    Touch { value: Option<String> },
-    /// The essence as it was handled.
+    /// Stores the progress of a handler.
+    Store {
+        /// The handler.
+        id: Arc<str>,
+        /// Its progress, see [`HandlerState::to_record`].
+        record: Value,
+    },
+    /// Removes the progress of a handler.
+    Purge {
+        /// The handler.
+        id: Arc<str>,
+    },
+    /// Removes what kopf 1.45 writes to wake objects up.
+    Touch {
+        /// Always `None` here.
+        value: Option<String>,
+    },
+    /// Stores the essence that was handled.
     #[serde(rename = "diffbase")]
-    DiffBase { essence: Value },
+    DiffBase {
+        /// The essence.
+        essence: Value,
+    },
 }
 
 #[cfg(test)]

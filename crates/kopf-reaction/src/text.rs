@@ -1,4 +1,4 @@
-//! Texts as users know them from Python: representations of values and durations in log lines.
+//! Values and durations in log lines, in the notation that users know from kopf 1.45: Python's.
 
 use jiff::SignedDuration;
 use kopf_object::Diff;

@@ -1,12 +1,12 @@
-//! Moments as they are stored: in the notation of Python, within the range of its `datetime`.
+//! Timestamps in stored records: in Python's notation, and within the range of its `datetime`.
 
 use jiff::{SignedDuration, Timestamp, civil};
 
-/// The last moment that both we and Python's `datetime` can write down and read back.
+/// The last moment that both this crate and Python's `datetime` can write and read.
 const LAST_MOMENT: &str = "9999-12-30T00:00:00Z";
 
-/// A moment so many seconds later. A delay that is too long to be written down, or infinite, ends at the last moment
-/// that can be; one that is not a number is no delay.
+/// The moment after a number of seconds. Infinite delays, and those beyond the range, end at the last moment; NaN
+/// means no delay.
 pub(crate) fn after(now: Timestamp, seconds: f64) -> Timestamp {
     let last = LAST_MOMENT.parse().unwrap_or(Timestamp::MAX);
     match SignedDuration::try_from_secs_f64(seconds) {
@@ -16,7 +16,7 @@ pub(crate) fn after(now: Timestamp, seconds: f64) -> Timestamp {
     }
 }
 
-/// As Python writes an aware UTC time: `2026-11-15T12:34:56.000000+00:00`.
+/// Formats a moment as Python does with an aware UTC time: `2026-11-15T12:34:56.000000+00:00`.
 pub(crate) fn format_time(moment: Timestamp) -> String {
     let civil = moment.to_zoned(jiff::tz::TimeZone::UTC).datetime();
     format!(
@@ -31,7 +31,7 @@ pub(crate) fn format_time(moment: Timestamp) -> String {
     )
 }
 
-/// With an offset as it says, without one as UTC.
+/// Parses a time with an offset; without one, it is UTC.
 pub(crate) fn parse_time(text: &str) -> Option<Timestamp> {
     text.parse::<Timestamp>().ok().or_else(|| {
         let civil: civil::DateTime = text.parse().ok()?;
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn times() {
+    fn stored_times_have_the_notation_of_python() {
         assert_eq!(format_time(now()), "2026-11-15T12:34:56.123456+00:00");
         let table = [
             ("2026-11-15T12:34:56.123456+00:00", Some("2026-11-15T12:34:56.123456+00:00")),

@@ -58,16 +58,16 @@ proptest! {
         prop_assert!(working.iter().all(|peer| Some(peer.priority) == highest));
     }
 
-    /// Whoever pauses goes on as soon as those in its way are dead, if it looks again whenever it wanted to.
+    /// A paused operator resumes as soon as the records of the others expire, if it decides again in time.
     #[test]
     fn every_pause_has_an_end(peers in peers(), priority in 0_i64..4) {
         let (status, me) = (status(&peers), own_peer("me", priority));
         let mut now = start();
         for _ in 0..=peers.len() {
-            let verdict = decide_peering(Some(&status), &me, now);
-            prop_assert_eq!(verdict.must_pause(), verdict.until.is_some());
-            prop_assert!(verdict.dead.iter().all(|dead| !verdict.conflicts.iter().any(|peer| peer.identity == *dead)));
-            match verdict.until {
+            let decision = decide_peering(Some(&status), &me, now);
+            prop_assert_eq!(decision.must_pause(), decision.until.is_some());
+            prop_assert!(decision.dead.iter().all(|dead| !decision.conflicts.iter().any(|peer| peer.identity == *dead)));
+            match decision.until {
                 Some(until) => {
                     prop_assert!(until > now);
                     now = until;
@@ -84,8 +84,8 @@ proptest! {
         let values = [json!(number), json!(text), json!({"priority": number, "lifetime": number, "lastseen": text}),
                       json!({"lifetime": i64::MAX}), json!([text])];
         let items: Map<String, Value> = keys.into_iter().zip(values).collect();
-        let verdict = decide_peering(Some(&Value::Object(items)), &own_peer("me", 0), start());
-        prop_assert!(verdict.until.is_none_or(|until| until > start()));
+        let decision = decide_peering(Some(&Value::Object(items)), &own_peer("me", 0), start());
+        prop_assert!(decision.until.is_none_or(|until| until > start()));
     }
 
     /// The others hear of us before they take us for dead, and we do not flood the API.

@@ -1,4 +1,4 @@
-//! The configurations of webhooks as the operator manages them: what the cluster asks about, and where.
+//! The webhook configurations that the operator manages: what the API server asks about, and where.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,22 +7,24 @@ use serde_json::{Map, Value, json};
 
 use crate::{Filter, Handler, Resource, WebhookType};
 
-/// The longest time that the cluster may wait for an answer.
+/// How long the API server waits for a response: the maximum.
 const TIMEOUT_SECONDS: u32 = 30;
 
-/// What a managed configuration is made of.
+/// What a managed configuration consists of.
 pub struct WebhookPlan<'a> {
+    /// Validating or mutating.
     pub webhook_type: WebhookType,
+    /// All handlers of webhooks.
     pub handlers: &'a [Arc<Handler>],
-    /// The resources that webhooks are for, and the indexes of the handlers for each of them.
+    /// The resources with webhooks, and the indexes of the handlers of each.
     pub resources: &'a [(Arc<Resource>, Vec<usize>)],
-    /// The name of the configuration.
+    /// The name of the configuration object.
     pub name: &'a str,
-    /// Where the webhooks are, as the server of webhooks tells.
+    /// Where the API server reaches the webhooks, as the webhook server reports it.
     pub client_config: &'a Value,
 }
 
-/// The content of a configuration: one webhook for each handler, or only for those that outlive the operator.
+/// The webhooks of a configuration: one for each handler, or only for the persistent ones.
 pub fn webhooks(plan: &WebhookPlan<'_>, persistent_only: bool) -> Vec<Value> {
     plan.handlers.iter().filter_map(|handler| webhook(plan, handler, persistent_only)).collect()
 }
@@ -65,7 +67,7 @@ fn webhook(plan: &WebhookPlan<'_>, handler: &Handler, persistent_only: bool) -> 
     }))
 }
 
-/// What the cluster can check by itself, so that it does not even ask.
+/// The filters that the API server can check itself.
 fn label_selector(labels: Option<&BTreeMap<String, Filter>>) -> Value {
     let expression = |(key, filter): (&String, &Filter)| match filter {
         Filter::Present => Some(json!({"key": key, "operator": "Exists"})),
@@ -78,7 +80,7 @@ fn label_selector(labels: Option<&BTreeMap<String, Filter>>) -> Value {
     if expressions.is_empty() { Value::Null } else { json!({"matchExpressions": expressions}) }
 }
 
-/// The name of a webhook: what Kubernetes accepts, and as close to the id of the handler as that can be.
+/// The name of a webhook: valid for Kubernetes, and as close to the id of the handler as possible.
 fn webhook_name(id: &str, suffix: &str) -> String {
     let mut name = String::with_capacity(id.len() + suffix.len() + 1);
     for character in id.chars() {
@@ -96,7 +98,7 @@ fn webhook_name(id: &str, suffix: &str) -> String {
     if suffix.is_empty() { name } else { format!("{name}.{suffix}") }
 }
 
-/// The address of one webhook of the server: its id is the last part of the path.
+/// The client configuration of one webhook: its id is the last part of the path.
 pub fn webhook_url(client_config: &Value, id: &str) -> Value {
     let mut config = client_config.clone();
     let id = quoted(id);
@@ -121,7 +123,7 @@ fn without_nulls(config: Value) -> Value {
     }
 }
 
-/// Percent-encoded for a path; slashes stay.
+/// Percent-encodes a path; slashes stay.
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len());
     for byte in text.bytes() {

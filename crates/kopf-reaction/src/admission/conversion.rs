@@ -1,7 +1,7 @@
-//! Conversion of custom resources between their versions: which handlers in which order, and what to answer.
+//! Conversion of custom resources between versions: which handlers to call in which order, and the response.
 //!
-//! Each handler is a step from one version to another. Where there is no direct step, the shortest chain of
-//! steps is taken; a hub version in the middle comes out of that by itself.
+//! Each handler converts from one version to another. Where there is no direct handler, the engine calls the shortest
+//! chain of handlers, for example through a hub version.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,39 +10,63 @@ use serde_json::{Map, Value, json};
 
 use crate::{Handler, ReviewError, WebhookType, webhook_url};
 
-/// Objects to be converted, as the cluster asks for it.
+/// A request of the API server to convert objects.
 #[derive(Clone, Debug)]
 pub struct ConversionReview {
     api_version: Value,
     uid: Value,
     /// The wanted `apiVersion`.
     pub desired: String,
+    /// The objects to convert.
     pub objects: Vec<Value>,
 }
 
 /// Why objects cannot be converted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConversionFailure {
-    /// The handlers do not lead from here to there.
+    /// No chain of handlers leads from one version to the other.
     #[error("There are no handlers to convert {kind} from {from} to {to}.")]
-    NoPath { kind: String, from: String, to: String },
-    /// An object has no version, or is of another group than asked for.
+    NoPath {
+        /// The kind of the object.
+        kind: String,
+        /// Its version.
+        from: String,
+        /// The wanted version.
+        to: String,
+    },
+    /// An object has no version, or is of another group than the wanted version.
     #[error("An object of {actual:?} cannot be converted to {desired:?}.")]
-    OtherGroup { actual: String, desired: String },
+    OtherGroup {
+        /// The `apiVersion` of the object.
+        actual: String,
+        /// The wanted `apiVersion`.
+        desired: String,
+    },
     /// A handler has failed.
     #[error("{handler}: {message}")]
-    Handler { handler: String, message: String },
+    Handler {
+        /// The title of the handler.
+        handler: String,
+        /// The text of the error.
+        message: String,
+    },
     /// A handler has returned something that is not an object.
     #[error("{handler} has returned {found}, which is not an object.")]
-    NotAnObject { handler: String, found: String },
+    NotAnObject {
+        /// The title of the handler.
+        handler: String,
+        /// What it has returned.
+        found: String,
+    },
 }
 
 impl ConversionReview {
-    /// Whether it is about a conversion at all.
+    /// Whether a request is about a conversion, not about an admission.
     pub fn is_conversion(review: &Value) -> bool {
         review.get("kind").and_then(Value::as_str) == Some("ConversionReview")
     }
 
+    /// Reads the request.
     pub fn parse(review: &Value) -> Result<Self, ReviewError> {
         let missing = |what: &str| ReviewError::MissingData(format!("{what} missing from the conversion request."));
         let request = review.get("request").and_then(Value::as_object).ok_or_else(|| missing("The request is"))?;
@@ -56,7 +80,7 @@ impl ConversionReview {
         })
     }
 
-    /// What the cluster is told: all the objects, or why not.
+    /// Builds the response: all objects, or the failure.
     pub fn answer(&self, converted: Result<Vec<Value>, ConversionFailure>) -> Value {
         let response = match converted {
             Ok(objects) => {
@@ -69,7 +93,7 @@ impl ConversionReview {
         json!({"apiVersion": self.api_version, "kind": "ConversionReview", "response": response})
     }
 
-    /// The group, the kind, and the versions to go from and to, for one of the objects.
+    /// What to convert one of the objects from and to.
     pub fn route<'a>(&'a self, object: &'a Value) -> Result<ConversionRoute<'a>, ConversionFailure> {
         let actual = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         let ((group, from), (desired_group, to)) = (split(actual), split(&self.desired));
@@ -82,12 +106,16 @@ impl ConversionReview {
     }
 }
 
-/// From where to where one object goes.
+/// What to convert an object from and to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConversionRoute<'a> {
+    /// The API group.
     pub group: &'a str,
+    /// The kind of the object.
     pub kind: &'a str,
+    /// The version of the object.
     pub from: &'a str,
+    /// The wanted version.
     pub to: &'a str,
 }
 
@@ -95,9 +123,9 @@ fn split(api_version: &str) -> (&str, &str) {
     api_version.rsplit_once('/').unwrap_or(("", api_version))
 }
 
-/// The handlers to be called one after another; none if the versions are the same, None if there is no way.
+/// The handlers to call one after another; empty if the versions are the same, `None` if no chain exists.
 ///
-/// The shortest chain; of several, the one whose steps were declared first.
+/// It is the shortest chain; of several, that with the handlers that were declared first.
 pub fn conversion_path(handlers: &[Arc<Handler>], from: &str, to: &str) -> Option<Vec<Arc<Handler>>> {
     let steps: Vec<(&str, &str, &Arc<Handler>)> = handlers
         .iter()
@@ -106,7 +134,7 @@ pub fn conversion_path(handlers: &[Arc<Handler>], from: &str, to: &str) -> Optio
             Some((options.from.as_deref()?, options.to.as_deref()?, handler))
         })
         .collect();
-    // By which step each version was reached first.
+    // By which handler each version was reached first.
     let mut reached: BTreeMap<&str, Option<(&str, &Arc<Handler>)>> = BTreeMap::from([(from, None)]);
     let mut queue = VecDeque::from([from]);
     while let Some(version) = queue.pop_front() {
@@ -130,9 +158,9 @@ pub fn conversion_path(handlers: &[Arc<Handler>], from: &str, to: &str) -> Optio
     Some(path)
 }
 
-/// Two handlers for the same step: only one of them would ever be called, and nobody knows which one was meant.
+/// Finds two handlers for the same conversion, of which the engine would call only one.
 ///
-/// Selectors that differ in their words, but not in what they select, are not found out here; nor are functions.
+/// It compares selectors as declared: it does not notice different ones that select the same, nor callbacks.
 pub fn find_duplicate_conversion(handlers: &[Arc<Handler>]) -> Option<(Arc<Handler>, Arc<Handler>)> {
     let step = |handler: &Arc<Handler>| {
         let options = handler.webhook.as_ref().filter(|options| options.webhook_type == WebhookType::Converting)?;
@@ -146,7 +174,7 @@ pub fn find_duplicate_conversion(handlers: &[Arc<Handler>]) -> Option<(Arc<Handl
     })
 }
 
-/// One step is done: the object that it came to, with what only the cluster may decide restore_metadata.
+/// Restores the metadata of a converted object that only the API server may change.
 ///
 /// Conversions may change labels and annotations, but no other metadata.
 pub fn restore_metadata(source: &Value, converted: Map<String, Value>, api_version: &str) -> Value {
@@ -168,7 +196,7 @@ pub fn restore_metadata(source: &Value, converted: Map<String, Value>, api_versi
     Value::Object(result)
 }
 
-/// The patch of a CRD: by a webhook at the address, or without any conversion.
+/// The patch of a CRD: conversion by a webhook at the address, or none.
 pub fn conversion_patch(client_config: Option<&Value>, name: &str) -> Value {
     let conversion = match client_config {
         Some(config) => json!({

@@ -75,7 +75,7 @@ fn resources() {
 
 #[test]
 fn candidates() {
-    // the options, the id in the path, the request, whether it is asked
+    // the options, the id in the path, the request, whether the handler is called
     let table = [
         (json!({}), None, json!({}), true),
         (json!({}), Some("fn"), json!({}), true),
@@ -147,7 +147,7 @@ fn answers() {
 }
 
 #[test]
-fn the_best_reason_is_told() {
+fn the_response_has_the_message_of_the_best_rank() {
     let both = |text: &str| (text.to_owned(), text.to_owned());
     let arbitrary = || CallError::Arbitrary { message: both("a").0, display: both("a").1 };
     let temporary = || CallError::Temporary { message: both("t").0, display: both("t").1, delay: None };
@@ -161,8 +161,8 @@ fn the_best_reason_is_told() {
         (vec![admission(None)], "r", 500),
     ];
     for (errors, message, code) in table {
-        let refusals: Vec<Denial> = errors.into_iter().map(refused).collect();
-        let answer = parsed(json!({})).answer(&refusals, &[], &[]);
+        let denials: Vec<Denial> = errors.into_iter().map(refused).collect();
+        let answer = parsed(json!({})).answer(&denials, &[], &[]);
         assert_eq!(answer["response"]["allowed"], json!(false));
         assert_eq!(answer["response"]["status"], json!({"message": message, "code": code}));
     }
@@ -180,7 +180,7 @@ proptest! {
         let _ = AdmissionReview::parse(&request);
     }
 
-    /// A handler that is named by the path is asked only if it would be asked without the path as well.
+    /// A handler in the path is called only if it would be called without the path as well.
     #[test]
     fn paths_only_narrow(operation in "CREATE|UPDATE|DELETE|CONNECT", mutating: bool, own in "CREATE|DELETE") {
         let review = parsed(json!({"operation": operation}));

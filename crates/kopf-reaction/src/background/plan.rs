@@ -1,46 +1,48 @@
-//! Which background handlers of an object must run now: what is to be started, what is to be stopped, and why.
+//! Which background tasks of an object to start and to stop. The cycle decides it; the engine does it.
 
 use std::sync::Arc;
 
 use super::reasons::StopReasons;
 use crate::Handler;
 
-/// What is there of the background handlers of one object.
+/// The background tasks of one object.
 #[derive(Clone, Debug, Default)]
 pub struct BackgroundView {
     /// The tasks that have not ended yet, by the ids of their handlers.
     pub tasks: Vec<(Arc<str>, TaskPhase)>,
-    /// The handlers that have ended on their own: they are not started again.
+    /// The handlers whose tasks have ended on their own: they are not started again.
     pub ended: Vec<Arc<str>>,
-    /// Why nothing may run, if so: the operator pauses, or exits.
+    /// Why no task may run: the operator pauses or exits. `None` if tasks may run.
     pub paused: Option<StopReasons>,
-    /// The object is tracked to have background handlers: it is looked at again when the operator goes on.
+    /// The engine tracks the object, to start its tasks when the operator resumes.
     pub tracked: bool,
 }
 
-/// How a run is doing, as far as the object is concerned.
+/// The state of a task, as the cycle of its object sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskPhase {
-    /// It waits or is called.
+    /// It waits for its time, or its function is being called.
     Active,
-    /// It was asked to stop, for these reasons.
+    /// It is stopping for these reasons.
     Stopping(StopReasons),
-    /// It was given up; it does not hold the object, but must end before the next run of the same handler.
+    /// The engine does not wait for it any more: it does not block the deletion of the object. It must end before the
+    /// next task of the same handler starts.
     Orphaned,
 }
 
-/// What is to be done.
+/// Which tasks to start and to stop.
 #[derive(Clone, Debug, Default)]
 pub struct BackgroundPlan {
+    /// The handlers whose tasks start.
     pub start: Vec<Arc<Handler>>,
-    /// By the ids of the handlers.
+    /// The tasks to stop, by the ids of their handlers, and why.
     pub stop: Vec<(Arc<str>, StopReasons)>,
-    /// The object is to be tracked as one with background handlers, even if none of them may run now.
+    /// The engine has to track the object, even if no task may run now.
     pub track: bool,
 }
 
 impl BackgroundPlan {
-    /// For an object that stays: what matches must run, and nothing else.
+    /// For an object that stays: the tasks of the matching handlers run, and no others.
     pub(crate) fn for_present(matching: &[Arc<Handler>], view: &BackgroundView) -> Self {
         let track = !view.tracked && !matching.is_empty();
         if let Some(reason) = view.paused {
@@ -58,23 +60,24 @@ impl BackgroundPlan {
         Self { start, stop: view.stops(mismatching, StopReasons::FILTERS_MISMATCH), track }
     }
 
-    /// For an object that is deleted, or is about to be.
+    /// For an object that is deleted, or whose deletion is requested: no task runs.
     pub(crate) fn for_deleted(view: &BackgroundView) -> Self {
         Self { start: Vec::new(), stop: view.stops(|_| true, StopReasons::RESOURCE_DELETED), track: false }
     }
 
+    /// Whether the plan changes nothing.
     pub fn is_empty(&self) -> bool {
         self.start.is_empty() && self.stop.is_empty() && !self.track
     }
 }
 
 impl BackgroundView {
-    /// How many tasks hold the object: it must not disappear before they have ended.
+    /// How many tasks block the deletion of the object.
     pub fn blocking_count(&self) -> usize {
         self.tasks.iter().filter(|(_, phase)| *phase != TaskPhase::Orphaned).count()
     }
 
-    /// Those of the tasks that do not track of the reason yet.
+    /// The wanted tasks that do not have this reason yet.
     fn stops(&self, wanted: impl Fn(&Arc<str>) -> bool, reason: StopReasons) -> Vec<(Arc<str>, StopReasons)> {
         let has_reason = |phase: &TaskPhase| match phase {
             TaskPhase::Active => false,
@@ -102,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matches_runs_and_nothing_else() {
+    fn only_tasks_of_matching_handlers_run() {
         let deleted = StopReasons::RESOURCE_DELETED;
         let mut view = BackgroundView {
             tasks: vec![

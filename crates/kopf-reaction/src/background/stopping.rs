@@ -1,4 +1,4 @@
-//! How a running function is brought to its end: by a flag, then by force, then it is given up.
+//! How a task stops while its function is being called: by a flag, then by cancellation; then the engine abandons it.
 
 use std::time::Duration;
 
@@ -6,37 +6,38 @@ use super::reasons::StopReasons;
 use super::settings::{TaskSettings, duration};
 use crate::{Handler, HandlerType, Note, Seconds};
 
-/// A run that was asked to stop while its function was being called.
+/// A task that stops while its function is being called.
 #[derive(Clone, Debug)]
 pub(crate) struct Stopping {
     pub reasons: StopReasons,
     stage: StopStage,
-    /// Nothing goes on after it: the operator stops or pauses, so that nobody will look at the run again.
+    /// The operator exits or pauses, so that nobody will poll the task later.
     last_call: bool,
 }
 
-/// How far it is. Each stage has its time; then comes the next one.
+/// How far the stopping is. Each stage has its time limit; then the next one follows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum StopStage {
-    /// The flag is set: whatever looks at it exits in an instant.
+    /// The stop flag is set: functions that check it exit at once.
     Flagged { since: Duration, until: Duration },
-    /// It is given time to exit by the flag.
+    /// The function has time to exit by the flag.
     Signalled { until: Duration },
-    /// It is given time to exit by the cancellation.
+    /// The function has time to exit after the cancellation.
     Cancelled { until: Duration },
-    /// There is no time-out: it is looked at from time to time.
+    /// Without a time limit, the engine checks from time to time.
     Polled { until: Duration },
-    /// Nobody waits for it any more.
+    /// The engine does not wait any more.
     Abandoned,
 }
 
-/// What is to be done about a run that stops.
+/// What to do about a stopping task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StopStep {
-    /// All the reasons, if there are new ones to be new_reasons to the function.
+    /// All reasons, if there is a new one that the function has to know.
     pub new_reasons: Option<StopReasons>,
-    /// When to come again; None if there is nothing to come for.
+    /// When to step again; `None` if that is not needed.
     pub next: Option<Duration>,
+    /// For the log.
     pub notes: Vec<Note>,
 }
 
@@ -46,7 +47,7 @@ impl Stopping {
         Self { reasons: StopReasons::default(), stage, last_call: false }
     }
 
-    /// One more reason; the first one is what has begun it all.
+    /// Adds a reason.
     pub fn add(&mut self, reason: StopReasons, now: Duration, settings: &TaskSettings) -> StopStep {
         let before = self.reasons;
         self.reasons = before.union(reason);
@@ -63,7 +64,7 @@ impl Stopping {
         self.stage == StopStage::Abandoned
     }
 
-    /// The next stages, as far as their time has come.
+    /// Enters the next stages whose time has come.
     pub fn step(&mut self, handler: &Handler, now: Duration, settings: &TaskSettings) -> StopStep {
         let before = self.reasons;
         let mut step = StopStep::default();
@@ -123,5 +124,5 @@ impl Stopping {
     }
 }
 
-/// So that a polling of zero seconds does not keep a processor busy.
+/// A polling interval of zero seconds must not keep a processor busy.
 const SHORTEST_POLLING: Duration = Duration::from_millis(100);

@@ -1,6 +1,6 @@
-//! One run of one background handler on one object: a daemon from its start to its end, or a timer with all its ticks.
+//! A background task: one daemon or timer of one object, from its start to its end.
 //!
-//! A machine without I/O, and small: there is one for each timer of each object, and most of them wait.
+//! It is a machine without I/O. It is small, since there is one for each timer of each object, and most of them wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,49 +15,49 @@ use super::stopping::{StopStep, Stopping};
 use crate::batch::{ErrorDefaults, classify, exhausted};
 use crate::{Backoff, CallError, CallOutcome, CallRequest, ErrorsMode, Handler, HandlerState, HandlerType, Note};
 
-/// A moment by both clocks.
+/// The current time by both clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// The time of the day, for what the functions get to see.
+    /// The wall-clock time, for the arguments of functions.
     pub wall: Timestamp,
-    /// The monotonic time since some beginning, for the schedule.
+    /// The monotonic time since an arbitrary start, for the schedule.
     pub tick: Duration,
 }
 
-/// The machine.
+/// One daemon or timer of one object.
 #[derive(Clone, Debug)]
 pub struct BackgroundTask {
     handler: Arc<Handler>,
     stage: TaskStage,
-    /// The attempts of now; None before the first one, and after the last one. Most runs wait without any.
+    /// The current attempts; `None` before the first and after the last one. Most tasks wait without any.
     attempts: Option<Box<Attempts>>,
-    /// Only while it is called: what waits ends at once.
+    /// Only during a call: a waiting task ends at once.
     stopping: Option<Box<Stopping>>,
 }
 
-/// How often it was tried since when.
+/// How many attempts there were, and since when.
 #[derive(Clone, Copy, Debug)]
 struct Attempts {
     started: Timestamp,
     retries: u32,
 }
 
-/// Where the run is.
+/// How far the task is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum TaskStage {
-    /// It is not due before that.
+    /// It is due at this time.
     Waiting {
         until: Duration,
     },
-    /// It is due when the object has changed after that.
+    /// It is due when the object changes after this time.
     AwaitingChange {
         since: Duration,
     },
-    /// The function is being called.
+    /// The front is calling the function.
     Calling {
         since: Duration,
     },
-    /// The call is over, and its patch is to be applied. The next try is due then; None if it was the last one.
+    /// The call is over, and the engine applies its patch. `retry_at` is `None` after the last attempt.
     Concluding {
         since: Duration,
         retry_at: Option<Duration>,
@@ -65,40 +65,43 @@ enum TaskStage {
     Ended(TaskEnding),
 }
 
-/// How a run has ended.
+/// How a task has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskEnding {
-    /// It is not to be started again.
+    /// By itself: it is not started again.
     OnItsOwn,
-    /// It is to be started again as soon as the reason is over.
+    /// Because it was stopped: it is started again when the reason is over.
     OnRequest,
 }
 
-/// What is to be done with a run.
+/// What to do with a task.
 #[derive(Clone, Debug)]
 pub enum TaskStep {
-    /// Look again at that time.
+    /// Poll again at this time.
     WaitUntil(Duration),
-    /// Look again when the object has changed.
+    /// Poll again when the object has changed.
     WaitForChange,
-    /// Call the function now; answer by [`BackgroundTask::called`], then [`BackgroundTask::concluded`].
+    /// Call the function, then [`BackgroundTask::called`], then [`BackgroundTask::concluded`].
     Call(CallRequest),
-    /// It is being called already.
+    /// A call is under way.
     Calling,
+    /// The task has ended; remove it.
     Ended(TaskEnding),
 }
 
 impl BackgroundTask {
+    /// A task whose first call is due after the delay.
     pub fn new(handler: Arc<Handler>, initial_delay_seconds: f64, now: Moment) -> Self {
         let stage = TaskStage::Waiting { until: now.tick + duration(initial_delay_seconds) };
         Self { handler, stage, attempts: None, stopping: None }
     }
 
+    /// The daemon or timer.
     pub fn handler(&self) -> &Arc<Handler> {
         &self.handler
     }
 
-    /// How it is doing, as far as the object is concerned.
+    /// The state of the task, as the cycle of its object sees it.
     pub fn phase(&self) -> TaskPhase {
         match &self.stopping {
             None => TaskPhase::Active,
@@ -107,12 +110,12 @@ impl BackgroundTask {
         }
     }
 
-    /// How it has ended; None if it has not.
+    /// How it has ended; `None` if it has not.
     pub fn ending(&self) -> Option<TaskEnding> {
         if let TaskStage::Ended(ending) = self.stage { Some(ending) } else { None }
     }
 
-    /// What is due; the object has not changed since `idle_since`.
+    /// What to do now; the object has not changed since `idle_since`.
     pub fn poll(
         &mut self,
         now: Moment,
@@ -135,12 +138,12 @@ impl BackgroundTask {
                     match self.begin(now, settings, notes) {
                         Ok(request) => return TaskStep::Call(request),
                         Err(error) => {
-                            // The time or the attempts are used up: it is as if the function had failed.
+                            // The time or the attempts are used up: the same as a failure of the function.
                             let call = CallOutcome { result: Err(error), subrefs: Default::default() };
                             self.called(call, now, settings, notes, random());
                             self.concluded(now, settings, notes);
                             if let TaskStage::Waiting { until } = &mut self.stage {
-                                *until = (*until).max(now.tick + REST_WITHOUT_A_CALL);
+                                *until = (*until).max(now.tick + PAUSE_WITHOUT_A_CALL);
                             }
                         }
                     }
@@ -169,7 +172,7 @@ impl BackgroundTask {
         })
     }
 
-    /// The call is over; gives what the function has returned.
+    /// Takes the outcome of a call; returns the result of the function.
     pub fn called(
         &mut self,
         mut call: CallOutcome,
@@ -181,7 +184,7 @@ impl BackgroundTask {
         let TaskStage::Calling { since } = self.stage else { return None };
         let handler = Arc::clone(&self.handler);
         if call.result == Err(CallError::Abandoned) && self.stopping.is_none() {
-            // Nobody has asked for it: it is a failure as any other, and does not end a timer.
+            // The task was not stopped: it is an ordinary failure, which does not end a timer.
             let message = "the call was given up without an answer".to_owned();
             call.result = Err(CallError::Arbitrary { display: message.clone(), message });
         }
@@ -207,7 +210,7 @@ impl BackgroundTask {
         outcome.result.filter(|result| !result.is_null())
     }
 
-    /// What the call has left behind is stored, or cannot be stored.
+    /// The engine has applied the patch of the call, or has failed to.
     pub fn concluded(&mut self, now: Moment, settings: &TaskSettings, notes: &mut Vec<Note>) {
         let TaskStage::Concluding { since, retry_at } = self.stage else { return };
         if self.stopping.is_some() {
@@ -227,7 +230,7 @@ impl BackgroundTask {
         };
     }
 
-    /// Asks to stop. What is not being called ends at once.
+    /// Stops the task. A waiting task ends at once.
     pub fn stop(
         &mut self,
         reason: StopReasons,
@@ -249,7 +252,7 @@ impl BackgroundTask {
         }
     }
 
-    /// Goes on with the stopping; None if it is not being stopped.
+    /// Continues the stopping; `None` if the task is not stopping.
     pub fn stop_further(&mut self, now: Moment, settings: &TaskSettings) -> Option<StopStep> {
         if matches!(self.stage, TaskStage::Ended(_)) {
             return None;
@@ -284,10 +287,10 @@ impl BackgroundTask {
     }
 }
 
-/// So that a timer which is never called, and has no interval either, does not keep a processor busy.
-const REST_WITHOUT_A_CALL: Duration = Duration::from_secs(1);
+/// A timer without attempts and without an interval must not keep a processor busy.
+const PAUSE_WITHOUT_A_CALL: Duration = Duration::from_secs(1);
 
-/// The next point of the grid that begins at `since`, after now.
+/// The next multiple of the interval since `since`, after now.
 fn next_on_grid(since: Duration, interval: Duration, now: Duration) -> Duration {
     if interval.is_zero() {
         return now;

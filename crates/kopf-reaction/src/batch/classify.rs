@@ -1,19 +1,20 @@
-//! What one call means for the next attempts of its handler: whether that is final, when to retry, what to log.
-//! The wording of the notes is part of the contract.
+//! Classifies the outcome of a call: whether it is final, when to retry, what to log.
+//!
+//! Batches and background tasks call it. The wording of the notes is part of the contract with users.
 
 use jiff::Timestamp;
 
 use crate::text::duration_str;
 use crate::{Backoff, CallError, CallOutcome, ErrorsMode, Handler, HandlerState, Note, Outcome};
 
-/// The defaults of the operator for handlers that do not say otherwise.
+/// The defaults for handlers that do not declare them.
 #[derive(Clone, Debug)]
 pub(crate) struct ErrorDefaults {
     pub errors: ErrorsMode,
     pub backoff: Backoff,
 }
 
-/// Whether a handler has any attempts left; if not, the outcome without calling it.
+/// The outcome without a call, if the handler has no time or attempts left.
 pub(crate) fn exhausted(handler: &Handler, state: &HandlerState, now: Timestamp) -> Option<CallError> {
     let runtime = state.runtime(now);
     if let Some(timeout) = &handler.timeout
@@ -31,7 +32,7 @@ pub(crate) fn exhausted(handler: &Handler, state: &HandlerState, now: Timestamp)
     None
 }
 
-/// Decides what a call means; `random` in 0..1 is for the jitter.
+/// Decides what a call means for its handler; `random` in 0..1 is for the jitter.
 pub(crate) fn classify(
     handler: &Handler,
     state: &HandlerState,
@@ -52,7 +53,7 @@ pub(crate) fn classify(
         Ok(result) => (Outcome { result, ..final_with(None) }, Note::info(format!("{title} succeeded."))),
         Err(CallError::ChildrenRetry { delay }) => {
             let note = Note::debug(format!("{title} has unfinished sub-handlers. Will retry soon."));
-            // The text that kopf 1.45 stores for such retries.
+            // Kopf 1.45 stores this text for such retries.
             (retried("None".to_owned(), delay), note)
         }
         Err(CallError::Abandoned) => {

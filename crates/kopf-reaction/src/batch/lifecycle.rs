@@ -1,4 +1,4 @@
-//! Which of the due handlers are called in one cycle.
+//! Lifecycles: which of the due handlers a batch calls, and in which order.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use serde::Deserialize;
 
 use crate::Handler;
 
-/// The ways of picking.
+/// How a batch chooses among the due handlers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lifecycle {
-    /// One handler: the one with the fewest retries so far.
+    /// One handler: that with the fewest retries so far.
     #[default]
     Asap,
     /// All of them, in the order of declaration.
@@ -21,13 +21,12 @@ pub enum Lifecycle {
     Randomized,
     /// All of them, in random order.
     Shuffled,
-    /// A function of the user: the front is asked.
+    /// A function of the user decides; the engine asks the front.
     Front,
 }
 
 impl Lifecycle {
-    /// Picks from the due handlers; None if only the front can tell.
-    /// `random` gives numbers in 0..1.
+    /// Chooses among the due handlers; `None` if only the front can decide. `random` returns numbers in 0..1.
     pub(crate) fn choose(
         self,
         due: &[(Arc<Handler>, u32)],
@@ -70,7 +69,7 @@ mod tests {
     use crate::HandlerType;
 
     #[test]
-    fn choices() {
+    fn each_lifecycle_chooses_its_handlers() {
         let due: Vec<(Arc<Handler>, u32)> = [("a", 2), ("b", 1), ("c", 1)]
             .iter()
             .enumerate()

@@ -1,34 +1,50 @@
-//! Why the change handlers of an object are looked at.
-//!
-//! The essence that was handled last is compared with the essence of now; deletion goes before all.
+//! Detects why change handlers are called, from a comparison of the last handled essence with the current one. A
+//! deletion goes before everything else.
 
 use crate::{EventType, Reason};
 
-/// A reason, and whether the resuming handlers are mixed in.
+/// The reason, and whether resuming handlers are mixed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DetectedReason {
+    /// Why the change handlers are called.
     pub reason: Reason,
-    /// The object was there when the operator started, and was not handled in full since.
+    /// The object existed before the operator started, and was not handled in full since.
     pub initial: bool,
 }
 
-/// The facts from which the cause follows.
+/// The facts from which the reason follows.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
+    /// The event of the body, if it comes from one.
     pub event: Option<EventType>,
-    /// `metadata.deletionTimestamp` is there.
+    /// The object has a `metadata.deletionTimestamp`.
     pub deletion_ongoing: bool,
-    /// Our finalizer is there.
+    /// The object has the operator's finalizer.
     pub deletion_blocked: bool,
-    /// There is a record of what was handled last.
+    /// The object has a record of the last handled essence.
     pub handled_before: bool,
-    /// The record differs from the essence of now.
+    /// The last handled essence differs from the current one.
     pub changed: bool,
-    /// Noticed by the first listing, and not handled in full since.
+    /// The first listing has shown the object, and it was not handled in full since.
     pub initial: bool,
 }
 
-/// Tells why the change handlers of an object are to be looked at.
+/// Detects why the change handlers of an object are called.
+///
+/// ```
+/// use kopf_reaction::{Facts, Reason, detect};
+///
+/// let facts = Facts {
+///     event: None,
+///     deletion_ongoing: false,
+///     deletion_blocked: false,
+///     handled_before: true,
+///     changed: true,
+///     initial: false,
+/// };
+/// assert_eq!(detect(facts).reason, Reason::Update);
+/// assert_eq!(detect(Facts { deletion_ongoing: true, deletion_blocked: true, ..facts }).reason, Reason::Delete);
+/// ```
 pub fn detect(facts: Facts) -> DetectedReason {
     let Facts { event, deletion_ongoing, deletion_blocked, handled_before, changed, initial } = facts;
     let reason = if event == Some(EventType::Deleted) {
@@ -38,7 +54,7 @@ pub fn detect(facts: Facts) -> DetectedReason {
     } else if deletion_ongoing {
         Reason::Delete
     } else if !handled_before {
-        // A creation is never mixed with resuming, even if it was noticed at the start.
+        // A creation is never mixed with resuming, even if the first listing has shown it.
         return DetectedReason { reason: Reason::Create, initial: false };
     } else if changed {
         Reason::Update
@@ -55,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes() {
+    fn the_reason_follows_from_the_facts() {
         use EventType::{Deleted, Modified};
         // event, deletion ongoing, blocked, handled before, changed, initial -> reason, initial
         let table = [

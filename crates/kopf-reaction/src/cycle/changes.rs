@@ -1,4 +1,4 @@
-//! The change handlers of a cycle: which of them match, the batch of their calls, what is stored of it.
+//! The change handlers of a cycle: which of them match, the batch of their calls, what to store.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl Cycle {
         None
     }
 
-    /// The handlers with their states, and whether anything is stored for them, be it readable or not.
+    /// The batch of the matching handlers, and whether the object has any records, readable or not.
     pub(super) fn batch_of(&mut self, cause: &Cause, matching: Vec<Arc<Handler>>, now: Timestamp) -> (Batch, bool) {
         let settings = Arc::clone(&self.input.settings);
         let distinct_change_handlers = &self.input.handlers.distinct_change_handlers;
@@ -73,11 +73,11 @@ impl Cycle {
         (batch, stored)
     }
 
-    /// The object is again what it was before the unfinished handling: that handling is of no use any more,
-    /// but what was finished in it has to be undone by an update.
+    /// The object is back at its state before the unfinished handling, which has become useless. But an update has to
+    /// undo what its finished handlers have done.
     pub(super) fn revert_changes(&mut self, cause: &Cause, batch: &Batch) {
         let changing = &self.input.handlers.change_handlers;
-        // Handlers that only resume have nothing to undo; they go on where they were.
+        // Handlers that only resume have nothing to undo; they continue.
         let goes_on =
             |id: &Arc<str>| cause.initial && !changing.iter().any(|handler| handler.id == *id && !handler.initial);
         let purged = batch.purge_except(&self.input.handlers.distinct_change_handlers, goes_on);
@@ -86,7 +86,7 @@ impl Cycle {
     }
 
     pub(super) fn begin_changes(&mut self, cause: &Arc<Cause>, matching: Vec<Arc<Handler>>, now: Timestamp) {
-        let idle = matching.is_empty();
+        let has_no_handlers = matching.is_empty();
         let title = cause.reason.title();
         let (mut batch, stored) = self.batch_of(cause, matching, now);
         if cause.reason == Reason::Resume && self.has_missed(cause) {
@@ -119,7 +119,7 @@ impl Cycle {
         if !cause.diff.is_empty() && cause.old.is_some() && cause.new.is_some() {
             self.debug(|| Note::debug(format!("{} diff: {}", capitalized(title), diff_repr(&cause.diff))));
         }
-        if idle {
+        if has_no_handlers {
             if stored {
                 self.operations.extend(batch.purge(&self.input.handlers.distinct_change_handlers));
             }
@@ -134,14 +134,14 @@ impl Cycle {
     pub(super) fn finish_changes(&mut self, cause: &Cause, now: Timestamp) {
         let missed = self.has_missed(cause);
         let Some(batch) = &mut self.batch else { return };
-        let tells_states = matches!(cause.reason, Reason::Create | Reason::Update);
+        let has_essence = matches!(cause.reason, Reason::Create | Reason::Update);
         let finished = self.finished_children || batch.has_finished_any(|id| !self.resuming.contains(id));
-        if let Some(new) = cause.new.as_ref().filter(|_| tells_states && (missed || (finished && !batch.done()))) {
+        if let Some(new) = cause.new.as_ref().filter(|_| has_essence && (missed || (finished && !batch.done()))) {
             batch.finished_with(&encode_seen_essence(new), |id| !self.resuming.contains(id));
         }
         let counts = batch.counts();
-        // Those that have seen what is there now need not see it again in the update for those that have not.
-        let carried = match batch.done() && missed && tells_states {
+        // Handlers that have seen the current essence are not called again in the update for those that have not.
+        let carried = match batch.done() && missed && has_essence {
             true => batch.carry_over(Reason::Update.as_str(), |id, state| {
                 let is_behind = |id: &str| self.behind.iter().any(|behind| &**behind == id);
                 state.essence.is_some() && !is_behind(id) && !state.subrefs.iter().any(|id| is_behind(id))
@@ -151,7 +151,7 @@ impl Cycle {
         self.operations.extend(batch.store());
         self.conclusion.delay = batch.delay(now);
         if batch.done() && cause.reason == Reason::Delete && self.blocking_tasks > 0 {
-            // What is finished is kept until the daemons have ended, too; or else it would be done again then.
+            // Keep the records until the daemons have ended, or else the handlers would be called again then.
             return;
         }
         if batch.done() {
@@ -167,7 +167,7 @@ impl Cycle {
             return;
         }
         if finished
-            && tells_states
+            && has_essence
             && let Some(new) = &cause.new
         {
             self.add_seen(new.clone());

@@ -1,4 +1,4 @@
-//! The end of a cycle: whether the object is released, and what is written.
+//! The end of a cycle: whether to allow the deletion, and what to write.
 
 use kopf_object::finalizers;
 
@@ -50,7 +50,7 @@ impl Cycle {
                 }
             }
         }
-        // Only along with something else: it is not worth a request of its own.
+        // Only along with something else: it is not worth a separate request.
         if !conclusion.patch.is_empty() && !settings.progress.is_front() {
             settings.progress.touch(None, body, &mut conclusion.patch);
         }

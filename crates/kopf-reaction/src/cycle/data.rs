@@ -1,4 +1,4 @@
-//! What a cycle starts from, and what it comes to.
+//! The input of a cycle, its steps, and its conclusion.
 
 use std::sync::Arc;
 
@@ -9,57 +9,65 @@ use super::effect::Effect;
 use super::settings::ReactionSettings;
 use crate::{BackgroundView, EventType, HandlerSet, StorageOperation};
 
-/// Everything that a cycle starts from.
+/// The input of a cycle.
 #[derive(Clone, Debug)]
 pub struct CycleInput {
+    /// The current state of the object.
     pub body: Body,
-    /// None if the body is not new to the event_handlers: the answer to a patch, or a wake-up.
+    /// The event; `None` if event handlers have seen the body, or need not: the response to a patch, or a wake-up.
     pub event: Option<EventType>,
+    /// The handlers of the resource.
     pub handlers: Arc<HandlerSet>,
+    /// The settings of the operator.
     pub settings: Arc<ReactionSettings>,
-    /// First seen by a listing, and not handled in full since.
+    /// The first listing has shown the object, and it was not handled in full since.
     pub initial: bool,
-    /// The body is not older than our last patch: state-dependent handlers may run.
+    /// The body is not older than the operator's last patch, so that change handlers may be called.
     pub consistent: bool,
     /// The daemons and timers of the object.
     pub background: BackgroundView,
-    /// Whether notes for debugging are wanted.
+    /// Whether somebody wants notes for debugging.
     pub verbose: bool,
 }
 
-/// What comes next.
+/// What to do next.
 #[derive(Clone, Debug)]
 pub enum CycleStep {
+    /// Perform the effect, and step again with its result.
     Effect(Effect),
+    /// Apply the conclusion.
     Done(Box<CycleConclusion>),
 }
 
-/// What is to be done with our finalizer.
+/// What to do with the operator's finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinalizerChange {
+    /// Block the deletion of the object.
     Add,
+    /// Allow the deletion of the object.
     Remove,
 }
 
-/// What a cycle came to.
+/// What the engine has to do after a cycle.
 #[derive(Clone, Debug, Default)]
 pub struct CycleConclusion {
-    /// What the standard storages want to be written.
+    /// The changes of the standard storages.
     pub patch: MergePatch,
-    /// What storages of the user have to write themselves.
+    /// The changes of the user's storages.
     pub operations: Vec<StorageOperation>,
     /// The results of handlers, for the status.
     pub results: Vec<(Arc<str>, Value)>,
+    /// Whether the finalizer changes.
     pub finalizer: Option<FinalizerChange>,
-    /// Seconds until some handler is due again; None if there is nothing to wait for.
+    /// Seconds until the next handler is due; `None` if none is.
     pub delay: Option<f64>,
-    /// The change handlers had their turn.
+    /// The change handlers were considered.
     pub handled: bool,
-    /// Nothing is left to be done for this object; resuming is over.
+    /// All handlers are finished, and the object needs no more resuming.
     pub fully_handled: bool,
-    /// A newer body must come before the change handlers have their turn.
+    /// The change handlers wait for a newer body.
     pub awaits_newer: bool,
-    /// What finished handlers have seen that is not stored as handled yet, as a list of essences: to be remembered
-    /// for the next cycle, see [`Cycle::with_partly_handled`].
+    /// The essences that finished handlers have seen, but that are not stored as handled yet: for the next cycle, see
+    /// [`Cycle::with_partly_handled`](super::Cycle::with_partly_handled).
     pub partly_handled: Option<Arc<Value>>,
 }

@@ -1,4 +1,6 @@
-//! What a machine wants done outside, and what came back.
+//! Effects: what a machine wants done outside, and what came back.
+//!
+//! The engine performs an effect, and steps the machine with its result.
 
 use std::sync::Arc;
 
@@ -7,34 +9,51 @@ use serde_json::Value;
 
 use crate::{BackgroundPlan, CallOutcome, CallRequest, FilterQuestion, Handler};
 
-/// What the cycle needs from outside.
+/// What a cycle, a batch of sub-handlers or the indexing needs from outside.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    /// The storages of the user; answered by [`EffectResult::Storage`].
-    Storage { ids: Vec<Arc<str>>, extra_fields: Vec<FieldPath>, progress: bool, diffbase: bool },
-    /// Callbacks of filters; answered by [`EffectResult::Filters`].
+    /// Read the user's storages, for [`EffectResult::Storage`].
+    Storage {
+        /// The handlers whose records are needed.
+        ids: Vec<Arc<str>>,
+        /// The fields that belong to the essence in addition.
+        extra_fields: Vec<FieldPath>,
+        /// Whether the records are needed.
+        progress: bool,
+        /// Whether the essences are needed.
+        diffbase: bool,
+    },
+    /// Call the callbacks of filters, for [`EffectResult::Filters`].
     Filters(Vec<FilterQuestion>),
-    /// The lifecycle function of the user; answered by [`EffectResult::Chosen`].
+    /// Call the user's lifecycle function, for [`EffectResult::Chosen`].
     Choose(Vec<Arc<Handler>>),
-    /// One handler; answered by [`EffectResult::Called`].
+    /// Call a handler, for [`EffectResult::Called`].
     Call(CallRequest),
-    /// Start and stop daemons and timers; answered by [`EffectResult::Background`].
+    /// Start and stop daemons and timers, for [`EffectResult::Background`].
     Background(BackgroundPlan),
 }
 
-/// The answers, in the order of the questions.
+/// The result of an effect.
 #[derive(Clone, Debug)]
 pub enum EffectResult {
+    /// What the user's storages have.
     Storage {
+        /// The last handled essence.
         old: Option<Value>,
+        /// The current essence.
         new: Option<Value>,
+        /// The records by handler ids.
         records: Vec<(Arc<str>, Value)>,
     },
+    /// The answers of the callbacks, in the order of the questions.
     Filters(Vec<bool>),
+    /// The indexes of the chosen handlers.
     Chosen(Vec<usize>),
+    /// The outcome of the call.
     Called(CallOutcome),
-    /// How many of the daemons and timers must end before the object may disappear.
+    /// Daemons and timers are started and stopped.
     Background {
+        /// How many of them block the deletion of the object.
         blocking: usize,
     },
 }

@@ -1,4 +1,7 @@
-//! What finished handlers have seen, while others of the same object are not finished.
+//! The essences that finished handlers have seen, while other handlers of the same object are not finished.
+//!
+//! If the object changes meanwhile, the finished handlers have missed that change. The cycle then stores what they have
+//! seen as handled, so that the change becomes the next update.
 
 use std::sync::Arc;
 
@@ -8,12 +11,11 @@ use serde_json::Value;
 use super::Cycle;
 use crate::{Cause, HandlerState, Reason, StorageOperation};
 
-/// How long the essence may be that is stored with each finished handler of an unfinished batch. What is longer is
-/// compressed, or has digests instead of large values.
+/// The limit in bytes for the essence in the record of each finished handler. Longer ones are compressed or shortened.
 const SEEN_ESSENCE_AT_MOST: usize = 2048;
 
 impl Cycle {
-    /// What a finished handler of an unfinished batch has seen, by the record that it has left.
+    /// Adds the essence in the record of a finished handler of an unfinished batch.
     pub(super) fn recall_seen(&mut self, cause: &Cause, id: &Arc<str>, state: &HandlerState) {
         let is_of_a_change = [Reason::Create, Reason::Update].iter().any(|reason| {
             let counts = matches!(cause.reason, Reason::Noop | Reason::Resume) || cause.reason == *reason;
@@ -34,7 +36,7 @@ impl Cycle {
         self.conclusion.partly_handled = Some(Arc::new(Value::Array(seen)));
     }
 
-    /// Everything is handled, as far as it was seen.
+    /// All handlers are finished.
     pub(super) fn store_essence(&mut self, cause: &Cause) {
         self.conclusion.fully_handled = true;
         if cause.reason == Reason::Delete {
@@ -43,22 +45,22 @@ impl Cycle {
         self.store_seen(cause);
     }
 
-    /// Whether a finished handler has seen something else than there is now.
+    /// Whether a finished handler has seen another essence than the current one.
     pub(super) fn has_missed(&self, cause: &Cause) -> bool {
         let seen = self.conclusion.partly_handled.as_deref().and_then(Value::as_array);
         seen.is_some_and(|seen| seen.iter().any(|seen| Some(seen) != cause.new.as_ref()))
     }
 
-    /// What was handled last is what is there now; but where a finished handler has seen something else, it is that.
+    /// Stores the current essence as handled; but where a finished handler has seen something else, that.
     pub(super) fn store_seen(&mut self, cause: &Cause) {
         let missed = self.has_missed(cause);
         let seen = self.take_seen();
         let Some(new) = &cause.new else { return };
         let essence = as_seen(new, &seen);
         if missed {
-            // The change is still to be handled; storages elsewhere give no event that would tell it.
+            // The change is not handled yet; where the storage is not on the object, no event would follow.
             self.conclusion.delay = Some(0.0);
-            // What is there now was seen too, by the other handlers; but that is not what is stored.
+            // The other handlers have seen the current essence, which is not the stored one.
             self.conclusion.partly_handled = Some(Arc::new(Value::Array(vec![new.clone()])));
         }
         if cause.old.as_ref() != Some(&essence) {
@@ -74,12 +76,12 @@ impl Cycle {
     }
 }
 
-/// The essence, as it is stored with each handler that has finished with it.
+/// Encodes an essence for the record of a handler that has finished with it.
 pub(crate) fn encode_seen_essence(essence: &Value) -> String {
     encode_essence_within(essence, SEEN_ESSENCE_AT_MOST).trim_end().to_owned()
 }
 
-/// An essence that differs from the new one wherever one of the seen ones does, so that an update gets to know it.
+/// An essence that differs from the new one wherever one of the seen ones does, so that the next update has the change.
 fn as_seen(new: &Value, seen: &[Value]) -> Value {
     let mut essence = new.clone();
     for seen in seen {

@@ -1,7 +1,7 @@
 //! A batch of sub-handlers within the call of their parent.
 //!
-//! It reads and writes progress as the cycle does, under the ids `parent/child`, and tells the parent
-//! whether all children are finished. What it leaves behind goes into the patch of the cycle.
+//! It reads and writes progress as the cycle does, under the ids `parent/child`, and reports to the parent whether all
+//! sub-handlers are finished. Its results go into the patch of the cycle.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use crate::{
     StorageOperation, select_handlers,
 };
 
-/// The machine; it is stepped like a cycle.
+/// The machine of one batch of sub-handlers; the engine steps it like a cycle.
 #[derive(Debug)]
 pub struct SubBatch {
     cause: Arc<Cause>,
     settings: Arc<ReactionSettings>,
     handlers: Vec<Arc<Handler>>,
     lifecycle: Lifecycle,
-    /// Whose stored progress counts as absent: it is of a superseded reason.
+    /// Sub-handlers with progress of a superseded reason, which counts as absent.
     superseded: Vec<Arc<str>>,
     verbose: bool,
     answers: FilterAnswers,
@@ -35,19 +35,23 @@ pub struct SubBatch {
     notes: Vec<Note>,
 }
 
-/// What comes next.
+/// What to do next.
 #[derive(Clone, Debug)]
 pub enum SubBatchStep {
+    /// Perform the effect, and step again with its result.
     Effect(Effect),
+    /// Give the conclusion to the cycle and to the parent.
     Done(Box<SubBatchConclusion>),
 }
 
-/// What a batch of sub-handlers came to.
+/// The results of a batch of sub-handlers.
 #[derive(Clone, Debug, Default)]
 pub struct SubBatchConclusion {
+    /// What to store.
     pub operations: Vec<StorageOperation>,
+    /// The results of the calls, by handler ids.
     pub results: Vec<(Arc<str>, Value)>,
-    /// The sub-handlers that were looked at: references for all parents above.
+    /// All sub-handlers of the batch: references for all parents above.
     pub ids: Vec<Arc<str>>,
     /// All of them are finished.
     pub done: bool,
@@ -79,7 +83,7 @@ impl SubBatch {
         }
     }
 
-    /// Goes on as far as possible; `result` answers what was asked last.
+    /// Continues as far as possible; `result` is that of the last effect.
     pub fn step(
         &mut self,
         result: Option<EffectResult>,
@@ -105,7 +109,7 @@ impl SubBatch {
                     batch.called(outcome, now, random);
                 }
             }
-            // Only whole cycles have daemons and timers.
+            // Only cycles start and stop daemons and timers.
             Some(EffectResult::Background { .. }) => {}
         }
         if self.matching.is_none() {
@@ -119,11 +123,11 @@ impl SubBatch {
             }
         }
         if self.batch.is_none() {
-            let owned = deduplicated(self.handlers.clone());
+            let distinct = deduplicated(self.handlers.clone());
             let mut records = match records {
                 Some(records) => records,
                 None if self.settings.progress.is_front() => {
-                    let ids = owned.iter().map(|handler| Arc::clone(&handler.id)).collect();
+                    let ids = distinct.iter().map(|handler| Arc::clone(&handler.id)).collect();
                     return SubBatchStep::Effect(Effect::Storage {
                         ids,
                         extra_fields: Vec::new(),
@@ -131,7 +135,7 @@ impl SubBatch {
                         diffbase: false,
                     });
                 }
-                None => self.read(&owned),
+                None => self.read(&distinct),
             };
             records.retain(|(id, _)| !self.superseded.contains(id));
             let batch = Batch::stored(
@@ -165,17 +169,19 @@ impl SubBatch {
         }
     }
 
+    /// The batch, with the states of its handlers for the user's lifecycle function.
     pub fn batch(&self) -> Option<&Batch> {
         self.batch.as_ref()
     }
 
+    /// The notes since the last time.
     pub fn take_notes(&mut self) -> Vec<Note> {
         let mut notes = std::mem::take(&mut self.notes);
         notes.extend(self.batch.as_mut().map(Batch::take_notes).unwrap_or_default());
         notes
     }
 
-    fn read(&mut self, owned: &[Arc<Handler>]) -> Vec<(Arc<str>, Value)> {
+    fn read(&mut self, handlers: &[Arc<Handler>]) -> Vec<(Arc<str>, Value)> {
         let mut corruptions = Vec::new();
         let mut fetch = |handler: &Arc<Handler>| {
             let record = self.settings.progress.fetch(
@@ -185,7 +191,7 @@ impl SubBatch {
             )?;
             Some((Arc::clone(&handler.id), record))
         };
-        let records = owned.iter().filter_map(&mut fetch).collect();
+        let records = handlers.iter().filter_map(&mut fetch).collect();
         self.notes.extend(corruptions.into_iter().map(Corruption::into_note));
         records
     }

@@ -1,28 +1,28 @@
-//! Objects that were handled already, recognised by their text alone.
+//! Recognizes objects that are up to date by comparing raw JSON, without parsing them.
 //!
-//! A restarted operator finds thousands of them, and most changes in a cluster are to the status. Whether there is
-//! nothing to do for an object, is usually seen without parsing it: what was stored as handled last is the very text of
-//! what is there now. Where it is not, nothing is claimed, and the cycle decides as ever.
+//! The queue of the engine uses it: a restarted operator lists thousands of handled objects, and most changes in a
+//! cluster are to the status. Usually, the stored text of the last handled essence equals the current pieces of the
+//! object. If not, the check claims nothing, and the cycle decides.
 
 use kopf_object::keys::{self, is_under};
 use kopf_object::text::{Members, Unsupported, elements, members, plain_string};
 
 use crate::{DiffBaseStorage, Handler, HandlerSet, ProgressStorage, ReactionSettings};
 
-/// How the objects of one kind are when there is nothing to do for them.
+/// How the objects of one resource look when no handler has anything to do.
 #[derive(Clone, Debug)]
 pub struct UpToDateCheck {
-    /// The annotation with what was handled last, if it is in an annotation.
+    /// The annotation with the last handled essence, if a storage uses one.
     handled_key: Option<String>,
-    /// The field of the status with what was handled last, if it is in the status.
+    /// The field of the status with the last handled essence, if a storage uses one.
     handled_field: Option<StatusField>,
-    /// Under these prefixes there are no other annotations, or else something is under way.
+    /// Other annotations under these prefixes mean unfinished handlers.
     prefixes: Vec<String>,
-    /// These fields of the status have nothing else in them, or else something is under way.
+    /// Anything else in these fields of the status means unfinished handlers.
     status_areas: Vec<String>,
     finalizer: String,
-    /// Whether the finalizer is there.
-    held: bool,
+    /// Whether the object must have the finalizer.
+    needs_finalizer: bool,
 }
 
 /// A field two levels deep in the status.
@@ -33,7 +33,7 @@ struct StatusField {
 }
 
 impl UpToDateCheck {
-    /// None if it takes more than a look at the text: filters, handlers for resuming, other storages.
+    /// `None` if comparing raw JSON is not enough: with filters, resuming handlers, or other storages.
     pub fn of(handlers: &HandlerSet, settings: &ReactionSettings) -> Option<Self> {
         let HandlerSet {
             resource: _,
@@ -55,12 +55,12 @@ impl UpToDateCheck {
             prefixes: Vec::new(),
             status_areas: Vec::new(),
             finalizer: settings.finalizer.clone(),
-            held: change_handlers.iter().any(|handler| handler.requires_finalizer),
+            needs_finalizer: change_handlers.iter().any(|handler| handler.requires_finalizer),
         };
         (check.add_diffbase(&settings.diffbase) && check.add_progress(&settings.progress)).then_some(check)
     }
 
-    /// Whether it is known where the storage keeps what was handled last: one annotation, one field, or either.
+    /// Adds the annotation or the field of the storage; returns whether the check supports it.
     fn add_diffbase(&mut self, storage: &DiffBaseStorage) -> bool {
         match storage {
             DiffBaseStorage::Annotations { prefix, key, ignored_fields, .. } => {
@@ -80,7 +80,7 @@ impl UpToDateCheck {
         }
     }
 
-    /// Whether it is known where the storage keeps its records.
+    /// Adds the annotations or the fields of the storage; returns whether the check supports it.
     fn add_progress(&mut self, storage: &ProgressStorage) -> bool {
         match storage {
             ProgressStorage::Annotations { prefix, .. } => {
@@ -103,14 +103,13 @@ impl UpToDateCheck {
         }
     }
 
-    /// Whether there is certainly nothing to do for the object with this JSON text.
+    /// Whether the object with this JSON text is certainly up to date.
     pub fn is_up_to_date(&self, json: &[u8]) -> bool {
-        let check = ObjectText::cut(json).and_then(|object| self.check(&object));
-        check.unwrap_or(false)
+        ObjectText::cut(json).and_then(|object| self.check(&object)).unwrap_or(false)
     }
 
     fn check(&self, object: &ObjectText<'_>) -> Result<bool, Unsupported> {
-        if object.is_being_deleted || self.is_held(object)? != self.held {
+        if object.is_being_deleted || self.has_finalizer(object)? != self.needs_finalizer {
             return Ok(false);
         }
         let in_status = match object.status {
@@ -122,10 +121,10 @@ impl UpToDateCheck {
         let in_annotations = annotations.iter().find(|(key, _)| is_handled_key(key)).map(|(_, value)| *value);
         let handled = match (in_status, in_annotations) {
             (Some(handled), None) | (None, Some(handled)) => handled,
-            // Which of them counts, the storages know.
+            // Only the storages know which of them counts.
             (None, None) | (Some(_), Some(_)) => return Err(Unsupported),
         };
-        // Nothing else of ours may be there; other operators' are not looked at, as in any essence.
+        // Other annotations of this operator mean unfinished handlers; those of other operators are not in the essence.
         let is_ours = |key: &str| self.prefixes.iter().any(|prefix| is_under(key, prefix));
         let marked = keys::detect_marked_prefixes(annotations.iter().map(|(key, _)| *key));
         let mut others = Vec::new();
@@ -144,7 +143,7 @@ impl UpToDateCheck {
         Ok(handled.trim_end_matches('\n').as_bytes() == essence_text(object, &others)?)
     }
 
-    fn is_held(&self, object: &ObjectText<'_>) -> Result<bool, Unsupported> {
+    fn has_finalizer(&self, object: &ObjectText<'_>) -> Result<bool, Unsupported> {
         for finalizer in object.finalizers.map(elements).into_iter().flatten() {
             if plain_string(finalizer?)? == self.finalizer {
                 return Ok(true);
@@ -153,7 +152,7 @@ impl UpToDateCheck {
         Ok(false)
     }
 
-    /// What was handled last, if it is in the status. It is odd if something else of ours is there, too.
+    /// The last handled essence, if it is in the status; unsupported if the operator has something else there.
     fn handled_in_status<'a>(&self, status: &'a [u8]) -> Result<Option<&'a [u8]>, Unsupported> {
         if !self.status_areas.iter().any(|area| memchr::memmem::find(status, area.as_bytes()).is_some()) {
             return Ok(None);
@@ -176,7 +175,7 @@ impl UpToDateCheck {
     }
 }
 
-/// The text of the essence, without its line break, if it takes no more than to put the pieces together.
+/// The text of the essence without its line break, put together from pieces of the object.
 fn essence_text(object: &ObjectText<'_>, annotations: &[(&str, &[u8])]) -> Result<Vec<u8>, Unsupported> {
     let mut text = Vec::with_capacity(2048);
     text.push(b'{');
@@ -222,10 +221,10 @@ fn is_unconditional(handler: &Handler) -> bool {
     !has_filters && !has_values && !handler.when && handler.conditions.is_empty() && !handler.initial
 }
 
-/// The pieces of an object, as text.
+/// The pieces of an object, as raw JSON.
 #[derive(Default)]
 struct ObjectText<'a> {
-    /// All but what identifies the object and what the API or controllers maintain.
+    /// Everything but the identity of the object and what the API or controllers maintain.
     payload: Vec<(&'a str, &'a [u8])>,
     status: Option<&'a [u8]>,
     labels: Option<&'a [u8]>,

@@ -1,26 +1,26 @@
-//! What only daemons and timers have in their declarations.
+//! Options of daemons and timers.
 
 use serde::Deserialize;
 
 use super::backoff::Seconds;
 
-/// What only daemons and timers have in their declarations.
+/// Options of daemons and timers.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct BackgroundOptions {
-    /// Before the first call.
+    /// The delay before the first call.
     pub initial_delay: Option<InitialDelay>,
-    /// Timers: seconds between the calls; None means that there is only one, or one per idling.
+    /// Timers: seconds between the calls; `None` means one call, or one per idle time.
     pub interval: Option<Seconds>,
     /// Timers: the interval counts from the start of a call to the start of the next one.
     pub sharp: bool,
     /// Timers: seconds for which the object must not have changed before a call.
     pub idle: Option<Seconds>,
-    /// Daemons: seconds to exit by the flag, before the cancellation.
+    /// Daemons: seconds to exit by the stop flag, before the cancellation.
     pub cancellation_backoff: Option<Seconds>,
-    /// Daemons: seconds to exit by the cancellation, before they are given up; None means never.
+    /// Daemons: seconds to exit after the cancellation, before the engine abandons them; `None` means no limit.
     pub cancellation_timeout: Option<Seconds>,
-    /// Daemons: seconds between the looks at one that still exits.
+    /// Daemons: seconds between checks of one that is still exiting.
     pub cancellation_polling: Option<Seconds>,
 }
 
@@ -28,9 +28,11 @@ pub struct BackgroundOptions {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum InitialDelay {
+    /// A fixed delay.
     Seconds(Seconds),
-    /// A function of the user tells it; the front is asked.
+    /// A function of the user decides; the engine asks the front.
     Callback {
+        /// Always true.
         callback: bool,
     },
 }

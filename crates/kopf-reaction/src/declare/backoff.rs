@@ -1,6 +1,6 @@
-//! How long to wait before the next try of a handler.
+//! Backoff: how long to wait before the next attempt of a handler.
 //!
-//! A plain number stays constant; `exponential` grows from call to call up to a limit.
+//! A number means the same delay each time; an exponential backoff grows up to a limit.
 
 use std::fmt;
 
@@ -13,6 +13,7 @@ use serde_json::Number;
 pub struct Seconds(pub Number);
 
 impl Seconds {
+    /// Keeps whole numbers as integers, for printing.
     pub fn new(seconds: f64) -> Self {
         let whole = seconds.fract() == 0.0 && seconds.abs() < 9e15;
         if whole {
@@ -22,6 +23,7 @@ impl Seconds {
         }
     }
 
+    /// The number for calculations.
     pub fn as_f64(&self) -> f64 {
         self.0.as_f64().unwrap_or_default()
     }
@@ -33,34 +35,42 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// The schedule of delays after arbitrary errors.
+/// The delays after arbitrary errors.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Backoff {
     /// The same delay after each failure.
-    Constant { constant: Seconds },
-    /// `initial * factor^retry`, at most `max`, off by a random share of up to `jitter`.
+    Constant {
+        /// The delay.
+        constant: Seconds,
+    },
+    /// `initial * factor^retry`, at most `max`, randomly shifted by a share of up to `jitter`.
     Exponential {
+        /// Seconds after the first failure.
         initial: f64,
+        /// By how much the delay grows with each failure.
         factor: f64,
+        /// The limit in seconds.
         #[serde(default)]
         max: Option<f64>,
+        /// The largest random share, from 0 to 1.
         #[serde(default)]
         jitter: Option<f64>,
     },
 }
 
 impl Backoff {
+    /// The same number of seconds after each failure.
     pub fn constant(seconds: f64) -> Self {
         Self::Constant { constant: Seconds::new(seconds) }
     }
 
-    /// The delay after the failed try number `retry` (from zero); `random` is in 0..1.
+    /// The delay after the failed attempt number `retry` (from zero); `random` is in 0..1.
     pub fn delay(&self, retry: u32, random: f64) -> Seconds {
         match self {
             Self::Constant { constant } => constant.clone(),
             Self::Exponential { initial, factor, max, jitter } => {
-                // Beyond any limit long before that; the cap keeps the power finite.
+                // The cap keeps the power finite; any limit is reached long before.
                 let exponent = i32::try_from(retry).unwrap_or(i32::MAX).min(1000);
                 let grown = initial * factor.powi(exponent);
                 let limit = max.unwrap_or(f64::MAX).min(MAX_DELAY_SECONDS);
@@ -73,7 +83,7 @@ impl Backoff {
     }
 }
 
-/// A delay of a year is as good as for ever, and still a valid timestamp.
+/// One year: practically forever, but still a valid timestamp.
 const MAX_DELAY_SECONDS: f64 = 365.0 * 24.0 * 3600.0;
 
 #[cfg(test)]
@@ -88,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn schedules() {
+    fn delays_stay_constant_or_grow_up_to_the_limit() {
         check(Backoff::constant(60.0), 0.3, &["60", "60", "60"]);
         check(Backoff::constant(0.5), 0.9, &["0.5", "0.5"]);
         let growing = |max, jitter| Backoff::Exponential { initial: 1.0, factor: 2.0, max, jitter };
@@ -100,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_delay_is_never_negative_nor_endless(
+        fn a_delay_is_neither_negative_nor_infinite(
             initial in 0.0..1e6f64, factor in 0.1..10f64, retry in 0..u32::MAX, random in 0.0..1f64,
         ) {
             let backoff = Backoff::Exponential { initial, factor, max: None, jitter: Some(1.0) };

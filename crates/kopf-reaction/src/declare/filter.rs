@@ -1,19 +1,32 @@
-//! What a handler expects of a value of the object.
+//! Filters: what a handler expects of one value of an object.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What is expected of one value.
+/// What a handler expects of one label, annotation or field.
+///
+/// ```
+/// use kopf_reaction::Filter;
+/// use serde_json::json;
+///
+/// let filter: Filter = serde_json::from_value(json!({"equals": "gold"}))?;
+/// assert_eq!(filter, Filter::Equals(json!("gold")));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(from = "FilterJson")]
 pub enum Filter {
+    /// The value exists, whatever it is.
     Present,
+    /// The value does not exist.
     Absent,
+    /// The value is equal to this one, as Python compares.
     Equals(Value),
-    /// A function of the user decides.
+    /// A function of the user decides; the engine asks the front.
     Callback,
 }
 
+/// The filter in the JSON of the Python front.
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum FilterJson {

@@ -1,7 +1,7 @@
 //! A handler as data: what a front declares about a user's function.
 //!
-//! The function itself stays with the front; here it is an index. The JSON of the Python front is
-//! read as it is; the Rust front fills the same struct.
+//! The function itself stays with the front; here it is an index. The Python front sends declarations as JSON; the
+//! Rust front fills the same struct.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,58 +18,80 @@ use super::resource::Resource;
 use super::selector::Selector;
 use super::webhook::WebhookOptions;
 
-/// A user's function plus its declaration.
+/// The declaration of a user's function.
+///
+/// ```
+/// use kopf_reaction::{Handler, HandlerType, Reason};
+/// use serde_json::json;
+///
+/// let mut handler = Handler::new(0, "create_fn", HandlerType::Change);
+/// handler.reason = Some(Reason::Create);
+/// assert_eq!(handler.title(), "Handler 'create_fn'");
+///
+/// // The Python front sends the same as JSON.
+/// let json = json!({"index": 0, "id": "create_fn", "kind": "changing", "reason": "create"});
+/// let declared: Handler = serde_json::from_value(json)?;
+/// assert_eq!((declared.handler_type, declared.reason), (handler.handler_type, handler.reason));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Deserialize)]
 pub struct Handler {
     /// The front's own number of the function; unique within one operator.
     pub index: usize,
     /// The name under which the progress and the results are stored.
     pub id: Arc<str>,
-    /// The identity of the function: the same function with the same id runs once per cycle.
+    /// The identity of the function: a cycle calls the same function with the same id only once.
     #[serde(rename = "fn", default)]
     pub function: u64,
     /// What it reacts to.
     #[serde(rename = "kind")]
     pub handler_type: HandlerType,
-    /// Which activity it serves; None for resource handlers.
+    /// The activity that it serves; `None` for handlers of resources.
     #[serde(default)]
     pub activity: Option<Activity>,
-    /// For which reason it is called; None means any (field handlers and sub-handlers).
+    /// The reason for which it is called; `None` means any (field handlers and sub-handlers).
     #[serde(default)]
     pub reason: Option<Reason>,
-    /// Called only for objects that were there when the operator started (resuming).
+    /// A resuming handler: called only for objects that existed before the operator started.
     #[serde(default)]
     pub initial: bool,
-    /// A resuming handler that is called for objects under deletion too.
+    /// A resuming handler that is also called for objects under deletion.
     #[serde(default)]
     pub deleted: bool,
-    /// The object must not disappear before this handler has had its turn.
+    /// The operator blocks the deletion of the object until this handler is finished.
     #[serde(default)]
     pub requires_finalizer: bool,
-    /// Which kinds it serves; None in sub-handlers, which serve the kind of their parent.
+    /// The resources that it serves; `None` for sub-handlers, which serve the resource of their parent.
     #[serde(default)]
     pub selector: Option<Selector>,
+    /// What it expects of the labels.
     #[serde(default)]
     pub labels: Option<BTreeMap<String, Filter>>,
+    /// What it expects of the annotations.
     #[serde(default)]
     pub annotations: Option<BTreeMap<String, Filter>>,
+    /// The field that it is about; it also narrows the `old`, `new` and `diff` of the call.
     #[serde(default)]
     pub field: Option<FieldPath>,
     /// The field must differ between old and new, not just match.
     #[serde(default)]
     pub field_needs_change: bool,
+    /// What it expects of the field, either before or after the change.
     #[serde(default)]
     pub value: Option<Filter>,
+    /// What it expects of the field before the change.
     #[serde(default)]
     pub old: Option<Filter>,
+    /// What it expects of the field after the change.
     #[serde(default)]
     pub new: Option<Filter>,
-    /// There is a callback on the whole cause.
+    /// The front has a callback on the whole cause.
     #[serde(default)]
     pub when: bool,
     /// More filters, of the function as a whole; decided after all others.
     #[serde(default)]
     pub conditions: Vec<Condition>,
+    /// What arbitrary errors mean; `None` means the default of the handler type.
     #[serde(default)]
     pub errors: Option<ErrorsMode>,
     /// How long it may take, over all its attempts.
@@ -78,18 +100,19 @@ pub struct Handler {
     /// How many attempts it has.
     #[serde(default)]
     pub retries: Option<u32>,
+    /// The delays after arbitrary errors; `None` means the default of the operator.
     #[serde(default)]
     pub backoff: Option<Backoff>,
-    /// How many calls of it may run at once, over all objects.
+    /// How many of its calls may run at once, over all objects.
     #[serde(default)]
     pub concurrency: Option<usize>,
-    /// A login handler that is used only when no other one is declared.
+    /// A login handler that counts only if no other one is declared.
     #[serde(default)]
     pub fallback: bool,
-    /// What only handlers of webhooks have.
+    /// Options of webhooks.
     #[serde(default)]
     pub webhook: Option<WebhookOptions>,
-    /// When daemons and timers run, and how they are stopped.
+    /// Options of daemons and timers.
     #[serde(default)]
     pub background: BackgroundOptions,
 }
@@ -98,32 +121,36 @@ pub struct Handler {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HandlerType {
-    /// The operator's own life: startup, cleanup, login, probes.
+    /// The life of the operator: startup, cleanup, login, probes.
     Activity,
-    /// Every event of an object, as it comes.
+    /// Every event of an object (`on.event`).
     #[serde(rename = "watching")]
     Event,
     /// Changes of an object, with progress and retries.
     #[serde(rename = "changing")]
     Change,
-    /// Runs in the background, once per object, for as long as the object is there.
+    /// Runs in the background, once per object, as long as the object exists.
     Daemon,
-    /// Runs in the background, again and again, for as long as the object is there.
+    /// Is called in the background, again and again, as long as the object exists.
     Timer,
-    /// In-memory indexes.
+    /// Every body of an object, for the in-memory indexes.
     #[serde(rename = "indexing")]
     Index,
-    /// Admission requests.
+    /// Requests of the API server: admission and conversion.
     Webhook,
 }
 
-/// The moments of an operator's life which have handlers.
+/// The moments in the life of an operator that have handlers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Activity {
+    /// Before anything else.
     Startup,
+    /// After everything else.
     Cleanup,
+    /// Whenever the operator needs credentials.
     Authentication,
+    /// Whenever somebody asks for the health of the operator.
     Probe,
 }
 
@@ -131,16 +158,16 @@ pub enum Activity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ErrorsMode {
-    /// As if the handler had succeeded, with no result.
+    /// The handler counts as succeeded, without a result.
     Ignored,
-    /// To be retried.
+    /// The engine retries the handler.
     Temporary,
     /// The handler has failed for good.
     Permanent,
 }
 
 impl Handler {
-    /// A declaration with nothing but its identity: the start of every builder and test.
+    /// A declaration without any options: where builders and tests start.
     pub fn new(index: usize, id: &str, handler_type: HandlerType) -> Self {
         Self {
             index,
@@ -173,7 +200,7 @@ impl Handler {
         }
     }
 
-    /// How the handler is called in the log.
+    /// The name of the handler in the log.
     pub fn title(&self) -> String {
         let noun = match self.handler_type {
             HandlerType::Activity => "Activity",
@@ -202,7 +229,7 @@ impl Handler {
     }
 }
 
-/// The same function with the same id counts once, however often it was declared.
+/// Removes repeated declarations of the same function under the same id.
 pub(crate) fn deduplicated(handlers: Vec<Arc<Handler>>) -> Vec<Arc<Handler>> {
     let mut kept: Vec<Arc<Handler>> = Vec::with_capacity(handlers.len());
     for handler in handlers {

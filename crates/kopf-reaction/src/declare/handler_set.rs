@@ -7,19 +7,22 @@ use kopf_object::FieldPath;
 use super::handler::{Handler, HandlerType, deduplicated};
 use super::resource::Resource;
 
-/// The handlers of one kind of objects.
+/// The handlers of one resource.
 #[derive(Clone, Debug, Default)]
 pub struct HandlerSet {
     /// The resource that the handlers are for, if it is known.
     pub resource: Option<Arc<Resource>>,
+    /// Handlers of events (`on.event`).
     pub event_handlers: Vec<Arc<Handler>>,
+    /// Handlers of changes, with progress and retries.
     pub change_handlers: Vec<Arc<Handler>>,
+    /// Handlers that fill in-memory indexes.
     pub index_handlers: Vec<Arc<Handler>>,
     /// Daemons and timers.
     pub background_handlers: Vec<Arc<Handler>>,
-    /// The change handlers without repetitions: whose progress can be on the objects.
+    /// The change handlers without repetitions: those that may have progress on the objects.
     pub distinct_change_handlers: Vec<Arc<Handler>>,
-    /// The fields that handlers name: part of the essence wherever they are.
+    /// The fields that handlers name: part of the essence, also in metadata and status.
     pub extra_fields: Vec<FieldPath>,
 }
 
@@ -29,7 +32,7 @@ impl HandlerSet {
         Self { resource: Some(Arc::clone(resource)), ..Self::default() }.with_handlers(matching)
     }
 
-    /// Groups handlers whatever resource they are for: all their conditions count.
+    /// Groups handlers without knowing the resource: all their conditions count.
     pub fn from_handlers(handlers: impl IntoIterator<Item = Arc<Handler>>) -> Self {
         Self::default().with_handlers(handlers)
     }
@@ -37,7 +40,7 @@ impl HandlerSet {
     fn with_handlers(mut self, handlers: impl IntoIterator<Item = Arc<Handler>>) -> Self {
         let set = &mut self;
         for handler in handlers {
-            // Indexes look at bodies, not at changes: their fields say nothing about the essence.
+            // Index handlers see bodies, not changes: their fields do not belong to the essence.
             for field in handler.fields().filter(|_| handler.handler_type != HandlerType::Index) {
                 if !set.extra_fields.contains(field) {
                     set.extra_fields.push(field.clone());
@@ -64,11 +67,12 @@ impl HandlerSet {
         }
     }
 
-    /// There is nothing to be done with an object but to index it.
+    /// Whether objects are only indexed.
     pub fn only_indexes(&self) -> bool {
         self.event_handlers.is_empty() && self.change_handlers.is_empty() && self.background_handlers.is_empty()
     }
 
+    /// Whether the resource has no handlers at all.
     pub fn is_empty(&self) -> bool {
         self.only_indexes() && self.index_handlers.is_empty()
     }

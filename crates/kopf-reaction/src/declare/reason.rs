@@ -1,8 +1,8 @@
-//! Why handlers are called: the reasons that handlers declare, and the types of events.
+//! Why handlers are called: the reasons that they declare, and the types of events.
 
 use serde::{Deserialize, Serialize};
 
-/// Why the change handlers of an object are looked at.
+/// What has happened to an object, as far as its change handlers are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reason {
@@ -10,19 +10,20 @@ pub enum Reason {
     Create,
     /// Differs from what was handled last.
     Update,
-    /// Marked for deletion, and we hold it.
+    /// Marked for deletion, and the operator's finalizer blocks it.
     Delete,
-    /// Unchanged, but seen for the first time by this process.
+    /// Unchanged, but new to this process.
     Resume,
-    /// Nothing of interest.
+    /// The essence has not changed.
     Noop,
-    /// Marked for deletion, and we do not hold it (any more).
+    /// Marked for deletion, and the operator's finalizer does not block it (any more).
     Free,
-    /// Not there any more.
+    /// The object does not exist any more.
     Gone,
 }
 
 impl Reason {
+    /// The reason in stored records and for users.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -40,7 +41,7 @@ impl Reason {
         matches!(self, Self::Create | Self::Update | Self::Delete | Self::Resume)
     }
 
-    /// How the handling is called in the log.
+    /// The name of the handling in the log.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Create => "creation",
@@ -65,18 +66,21 @@ pub(crate) fn purpose_title(purpose: &str) -> String {
     }
 }
 
-/// How a body has come.
+/// How the operator has got a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventType {
-    /// By the first listing.
+    /// The first listing has shown the object.
     Listed,
+    /// The object is new.
     Added,
+    /// The object has changed.
     Modified,
+    /// The object does not exist any more.
     Deleted,
 }
 
 impl EventType {
-    /// As the handlers get to see it.
+    /// The type as users get it; `None` for listed objects.
     pub const fn as_str(self) -> Option<&'static str> {
         match self {
             Self::Listed => None,

@@ -1,7 +1,7 @@
-//! One kind of objects, as the cluster serves it: its names, scope, verbs and addresses.
+//! One resource of the API, as discovery finds it: its names, scope, verbs and paths.
 //!
-//! Discovery builds these from the API; selectors choose among them; every request for an object
-//! takes its path from here. Two resources are the same if group, version and plural are.
+//! Selectors choose among resources; the engine takes the path of every request from here. Two resources are equal if
+//! their groups, versions and plurals are.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -32,7 +32,7 @@ pub struct Resource {
     pub namespaced: bool,
     /// Whether this is the version that the group prefers.
     pub preferred: bool,
-    /// What the API can do with it; says nothing about permissions.
+    /// The verbs that the API supports for it; they say nothing about permissions.
     pub verbs: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ impl Resource {
         path
     }
 
-    /// Whether the status of its objects is written through a path of its own.
+    /// Whether the status of its objects is a subresource, with a separate path.
     pub fn has_status_subresource(&self) -> bool {
         self.subresources.iter().any(|name| name == "status")
     }
@@ -102,7 +102,7 @@ impl Hash for Resource {
     }
 }
 
-/// Appends `/segment`, percent-encoding what a path segment cannot hold as it is.
+/// Appends `/segment`, percent-encoded where needed.
 fn push_segment(path: &mut String, segment: &str) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     path.push('/');
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn paths_of_lists_objects_and_subresources() {
         let pods = resource("", "v1", "pods", true);
         let nodes = resource("", "v1", "nodes", false);
         let examples = resource("kopf.dev", "v1", "kopfexamples", true);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn texts() {
+    fn logs_name_a_resource_by_plural_version_and_group() {
         let pods = resource("", "v1", "pods", true);
         let examples = resource("kopf.dev", "v1beta1", "kopfexamples", true);
         assert_eq!((pods.to_string(), pods.api_version()), ("pods.v1".into(), "v1".into()));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn identity_is_group_version_plural() {
+    fn resources_are_equal_by_group_version_and_plural() {
         let one = resource("g", "v1", "things", true);
         let same = Resource { kind: "Thing".into(), ..resource("g", "v1", "things", false) };
         assert_eq!(one, same);

@@ -1,7 +1,7 @@
 //! Which resources a handler is for: by names, groups, categories, or by a function of the user.
 //!
-//! Discovery turns all selectors of an operator into the set of served resources by [`revise`];
-//! the reaction asks [`Selector::check`] whether a handler is for a resource at hand.
+//! Discovery turns all selectors of an operator into the set of served resources by [`resolve_selectors`], and checks
+//! by [`Selector::check`] whether a handler is for a resource.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -13,23 +13,30 @@ use super::resource::Resource;
 
 /// A description of resources that may match none, one or several of them.
 ///
-/// Every part that is given must match. The front has checked that there is exactly one of the
-/// names, `everything`, or `callback`.
+/// Every stated part must match. The front ensures that a selector has exactly one of the names, `everything`, or
+/// `callback`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct Selector {
+    /// The API group; empty for the core group.
     pub group: Option<String>,
+    /// The API version; without it, only the preferred version of the group matches.
     pub version: Option<String>,
+    /// The kind, such as `Pod`.
     pub kind: Option<String>,
+    /// The plural name, such as `pods`.
     pub plural: Option<String>,
+    /// The singular name, such as `pod`.
     pub singular: Option<String>,
+    /// A short name, such as `po`.
     pub shortcut: Option<String>,
+    /// A category, such as `all`.
     pub category: Option<String>,
     /// Any of the kind, the plural, the singular, or a short name.
     pub any_name: Option<String>,
-    /// Every resource there is, except events.
+    /// All resources except events.
     pub everything: bool,
-    /// A function of the user decides, on the side of the front, of every resource except events.
+    /// A function of the user decides, for each resource except events; the engine asks the front.
     pub callback: bool,
 }
 
@@ -38,15 +45,15 @@ pub struct Selector {
 pub struct Selection {
     /// The resources to serve; empty if the choice is ambiguous.
     pub chosen: Vec<Arc<Resource>>,
-    /// Different resources under the one name that the selector gives.
+    /// Several resources with the name that the selector states.
     pub ambiguous: Vec<Arc<Resource>>,
 }
 
 impl Selector {
     /// Whether the resource matches everything that the selector states.
     ///
-    /// Where [`needs_callback`](Self::needs_callback), `true` means: the user's function has to
-    /// be asked; see [`check_with`](Self::check_with).
+    /// Where [`needs_callback`](Self::needs_callback), `true` means that the user's function decides, see
+    /// [`check_with`](Self::check_with).
     pub fn check(&self, resource: &Resource) -> bool {
         let stated = |wanted: &Option<String>, actual: &str| wanted.as_deref().is_none_or(|name| name == actual);
         stated(&self.group, &resource.group)
@@ -73,21 +80,20 @@ impl Selector {
         self.check(resource) && (!self.callback || answer(resource))
     }
 
-    /// Whether the user's function decides; then its answers are to be given to the methods here.
+    /// Whether a function of the user decides, so that the other methods need its answers.
     pub fn needs_callback(&self) -> bool {
         self.callback
     }
 
-    /// Whether it means one resource, by its name, so that several are an ambiguity.
+    /// Whether it names one resource, so that several matches are ambiguous.
     pub fn is_specific(&self) -> bool {
         [&self.kind, &self.plural, &self.singular, &self.shortcut, &self.any_name].iter().any(|name| name.is_some())
     }
 
     /// Chooses among the resources of the cluster.
     ///
-    /// A name that exists in the core group means that one, as for kubectl: `pods` are never
-    /// the pods of the metrics. The answers of the user's function are asked for only where
-    /// [`needs_callback`](Self::needs_callback).
+    /// A name that exists in the core group means that one, as for kubectl: `pods` are never the pods of the metrics.
+    /// It calls `answer`, the user's function, only where [`needs_callback`](Self::needs_callback).
     pub fn select(&self, resources: &[Arc<Resource>], answer: &dyn Fn(&Resource) -> bool) -> Selection {
         let mut matched: Vec<_> =
             resources.iter().filter(|resource| self.check_with(resource, answer)).cloned().collect();
@@ -105,12 +111,12 @@ impl Selector {
     }
 }
 
-/// Events come from handling objects, so that serving them would feed on itself.
+/// The engine posts events when it handles objects: serving them by accident would never end.
 fn is_event(resource: &Resource) -> bool {
     resource.plural == "events" && (resource.group.is_empty() || resource.group == "events.k8s.io")
 }
 
-/// The text for logs, which users know from the warnings about their selectors.
+/// The text for logs, as kopf 1.45 shows selectors in its warnings.
 impl fmt::Display for Selector {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
@@ -141,21 +147,22 @@ impl fmt::Display for Selector {
 /// One selector of the handlers of an operator, and what its handlers do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServedSelector {
+    /// What the handlers declare.
     pub selector: Selector,
-    /// Whether its handlers store their state on the objects, so that patching is needed.
+    /// Whether its handlers store their state on the objects, so that the resource must support patches.
     pub patching: bool,
 }
 
-/// What the selectors of an operator come to, in a cluster with certain resources.
+/// The resources that the selectors of an operator select in a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResolvedSelectors {
-    /// The resources to watch, in the order of the cluster's.
+    /// The resources to watch, in the order of the cluster.
     pub served: Vec<Arc<Resource>>,
-    /// For each of the served ones: the indexes of the selectors that match it.
+    /// For each served resource: the indexes of the selectors that match it.
     pub matching: Vec<Vec<usize>>,
-    /// Indexes of selectors by a name that means several resources, and these.
+    /// Selectors (by index) whose name means several resources, and these resources.
     pub ambiguous: Vec<(usize, Vec<Arc<Resource>>)>,
-    /// Indexes of selectors that match nothing that can be served.
+    /// Selectors (by index) that match no resource that the operator can serve.
     pub unresolved: Vec<usize>,
     /// Matching resources that cannot be listed or watched.
     pub unwatchable: Vec<Arc<Resource>>,
@@ -165,14 +172,14 @@ pub struct ResolvedSelectors {
 
 /// Decides which of the cluster's resources are served for the selectors.
 ///
-/// A resource of an ambiguous selector is served for no selector at all: its other handlers would
-/// act on what the user did not mean. `answer` is the user's function of the selector at an index.
+/// The operator serves a resource of an ambiguous selector for no selector at all: its other handlers would act on
+/// what the user did not mean. `answer` is the user's function of the selector at an index.
 pub fn resolve_selectors(
     selectors: &[ServedSelector],
     resources: &[Arc<Resource>],
     answer: &dyn Fn(usize, &Resource) -> bool,
 ) -> ResolvedSelectors {
-    let mut revision = ResolvedSelectors::default();
+    let mut resolved = ResolvedSelectors::default();
     let mut chosen: HashSet<Arc<Resource>> = HashSet::new();
     let mut refused: HashSet<Arc<Resource>> = HashSet::new();
     for (index, served) in selectors.iter().enumerate() {
@@ -180,13 +187,13 @@ pub fn resolve_selectors(
         chosen.extend(selection.chosen);
         if !selection.ambiguous.is_empty() {
             refused.extend(selection.ambiguous.iter().cloned());
-            revision.ambiguous.push((index, selection.ambiguous));
+            resolved.ambiguous.push((index, selection.ambiguous));
         }
     }
     chosen.retain(|resource| !refused.contains(resource));
     for (index, served) in selectors.iter().enumerate() {
         if !chosen.iter().any(|resource| served.selector.check_with(resource, &|one| answer(index, one))) {
-            revision.unresolved.push(index);
+            resolved.unresolved.push(index);
         }
     }
     for resource in resources.iter().filter(|resource| chosen.contains(*resource)) {
@@ -197,20 +204,20 @@ pub fn resolve_selectors(
             .map(|(index, _)| index)
             .collect();
         if !resource.supports("watch") || !resource.supports("list") {
-            revision.unwatchable.push(Arc::clone(resource));
+            resolved.unwatchable.push(Arc::clone(resource));
         } else if !resource.supports("patch") && matching.iter().any(|index| selectors[*index].patching) {
-            revision.unpatchable.push(Arc::clone(resource));
+            resolved.unpatchable.push(Arc::clone(resource));
         } else {
-            revision.served.push(Arc::clone(resource));
-            revision.matching.push(matching);
+            resolved.served.push(Arc::clone(resource));
+            resolved.matching.push(matching);
         }
     }
-    revision
+    resolved
 }
 
-/// Which resources passive selectors are for, and the indexes of those that match each.
+/// The resources that passive selectors (of webhooks) match, with the indexes of the selectors that match each.
 ///
-/// Here, nothing is started for a resource by itself, so that ambiguity does no harm.
+/// The operator starts nothing for such resources on its own, so ambiguity does no harm.
 pub fn passively_matched(
     selectors: &[Selector],
     resources: &[Arc<Resource>],
@@ -286,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn selections() {
+    fn selectors_choose_by_names_groups_and_categories() {
         let cases: &[(&str, &[&str], &[&str])] = &[
             // Names of all sorts; the core group wins; preferred versions only.
             (r#"{"any_name":"pods"}"#, &["pods.v1"], &[]),
@@ -326,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_names_what_is_stated() {
+    fn the_text_has_the_stated_parts() {
         let cases = [
             (
                 r#"{"group":"kopf.dev","version":"v1","any_name":"kex"}"#,
@@ -340,7 +347,7 @@ mod tests {
         }
     }
 
-    fn revision(selectors: &[(&str, bool)], resources: &[Arc<Resource>]) -> ResolvedSelectors {
+    fn resolve(selectors: &[(&str, bool)], resources: &[Arc<Resource>]) -> ResolvedSelectors {
         let selectors: Vec<_> = selectors
             .iter()
             .map(|(json, patching)| ServedSelector { selector: selector(json), patching: *patching })
@@ -349,32 +356,32 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_serves_what_is_clear_and_possible() {
-        let revision = revision(
+    fn unambiguous_resources_are_served() {
+        let resolved = resolve(
             &[(r#"{"any_name":"pods"}"#, true), (r#"{"any_name":"absent"}"#, true), (r#"{"kind":"Pod"}"#, false)],
             &cluster(),
         );
-        assert_eq!(texts(&revision.served), ["pods.v1"]);
-        assert_eq!(revision.matching, [vec![0, 2]]);
-        assert_eq!(revision.unresolved, [1]);
-        assert!(revision.ambiguous.is_empty());
+        assert_eq!(texts(&resolved.served), ["pods.v1"]);
+        assert_eq!(resolved.matching, [vec![0, 2]]);
+        assert_eq!(resolved.unresolved, [1]);
+        assert!(resolved.ambiguous.is_empty());
     }
 
     #[test]
-    fn an_ambiguous_name_takes_its_resources_from_all_selectors() {
-        let revision = revision(
+    fn resources_of_ambiguous_names_are_served_for_no_selector() {
+        let resolved = resolve(
             &[(r#"{"any_name":"things"}"#, true), (r#"{"callback":true}"#, true), (r#"{"any_name":"pods"}"#, true)],
             &cluster(),
         );
-        assert_eq!(texts(&revision.served), ["pods.v1"]);
-        assert_eq!(revision.ambiguous.len(), 1);
-        assert_eq!(revision.ambiguous[0].0, 0);
-        assert_eq!(texts(&revision.ambiguous[0].1), ["things.v1.a.io", "things.v1.b.io"]);
-        assert_eq!(revision.unresolved, [0, 1]);
+        assert_eq!(texts(&resolved.served), ["pods.v1"]);
+        assert_eq!(resolved.ambiguous.len(), 1);
+        assert_eq!(resolved.ambiguous[0].0, 0);
+        assert_eq!(texts(&resolved.ambiguous[0].1), ["things.v1.a.io", "things.v1.b.io"]);
+        assert_eq!(resolved.unresolved, [0, 1]);
     }
 
     #[test]
-    fn a_revision_leaves_out_what_cannot_be_watched_or_patched() {
+    fn resources_without_the_needed_verbs_are_not_served() {
         let with_verbs = |text: &str, verbs: &[&str]| {
             let mut resource = Resource::clone(&resource(text));
             resource.verbs = verbs.iter().map(ToString::to_string).collect();
@@ -383,12 +390,12 @@ mod tests {
         let resources =
             [with_verbs("creates.v1.g.io", &["create", "patch"]), with_verbs("reads.v1.g.io", &["list", "watch"])];
         let everything = r#"{"everything":true}"#;
-        let seen = revision(&[(everything, false)], &resources);
+        let seen = resolve(&[(everything, false)], &resources);
         assert_eq!(
             (texts(&seen.served), texts(&seen.unwatchable)),
             (vec!["reads.v1.g.io".into()], vec!["creates.v1.g.io".into()])
         );
-        let changed = revision(&[(everything, false), (r#"{"any_name":"reads"}"#, true)], &resources);
+        let changed = resolve(&[(everything, false), (r#"{"any_name":"reads"}"#, true)], &resources);
         assert!(changed.served.is_empty());
         assert_eq!(texts(&changed.unpatchable), ["reads.v1.g.io"]);
     }

@@ -1,31 +1,32 @@
-//! What only the handlers of webhooks have in their declarations.
+//! Options of webhook handlers.
 
 use serde::Deserialize;
 
-/// What only the handlers of webhooks have.
+/// Options of webhook handlers.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct WebhookOptions {
+    /// What the webhook is for.
     #[serde(rename = "type")]
     pub webhook_type: WebhookType,
-    /// None means all.
+    /// The operations that it is called for, such as `CREATE`; `None` means all.
     #[serde(default)]
     pub operations: Option<Vec<String>>,
-    /// None means the object itself, `*` means all of them and the object.
+    /// The subresource that it is called for; `None` means the object itself, `*` means the object and all subresources.
     #[serde(default)]
     pub subresource: Option<String>,
-    /// Stays configured while the operator does not run.
+    /// The configuration stays in the cluster while the operator does not run.
     #[serde(default)]
     pub persistent: bool,
-    /// Does something besides answering, except for dry runs.
+    /// The handler has side effects, except in dry runs.
     #[serde(default)]
     pub side_effects: bool,
-    /// If the operator cannot be reached, the change is made without asking it.
+    /// If the API server cannot reach the operator, it makes the change anyway.
     #[serde(default)]
     pub ignore_failures: bool,
-    /// Of conversions: from which version.
+    /// Conversions: the version of the given objects.
     #[serde(default)]
     pub from: Option<String>,
-    /// Of conversions: to which version.
+    /// Conversions: the version of the returned objects.
     #[serde(default)]
     pub to: Option<String>,
 }
@@ -34,15 +35,16 @@ pub struct WebhookOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WebhookType {
-    /// Accepts or refuses.
+    /// Admits or denies a change.
     Validating,
-    /// Changes, and maybe refuses.
+    /// Modifies or denies a change.
     Mutating,
-    /// Turns objects of one version into objects of another one.
+    /// Converts objects between versions of their resource.
     Converting,
 }
 
 impl WebhookType {
+    /// The name in the declarations of the Python front.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Validating => "validating",
@@ -53,6 +55,7 @@ impl WebhookType {
 }
 
 impl WebhookOptions {
+    /// Options of a webhook for all operations on the object itself.
     pub fn new(webhook_type: WebhookType) -> Self {
         Self {
             webhook_type,

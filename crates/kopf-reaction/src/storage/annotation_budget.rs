@@ -1,17 +1,17 @@
-//! How much room there is in the annotations of an object for what was handled last.
+//! The budget of the annotation with the last handled essence: what Kubernetes' limit leaves for it.
 
 use kopf_object::MergePatch;
 use serde_json::Value;
 
 use super::fields::annotations_of;
 
-/// All annotations of an object together must not be longer.
+/// The limit of Kubernetes for all annotations of an object together, in bytes.
 const ANNOTATIONS_AT_MOST: usize = 256 * 1024;
 
-/// Left for the progress of handlers when the next change is handled.
+/// Reserved for the progress of handlers during the next change.
 const LEFT_FOR_PROGRESS: usize = 16 * 1024;
 
-/// How long the value of each of these annotations may be, besides all others.
+/// How many bytes the value of each of these annotations may have, given the patched annotations of the object.
 pub fn remaining_annotation_budget(keys: &[String], body: &Value, patch: &MergePatch) -> usize {
     let patched = annotations_of(patch.as_value());
     let is_other = |key: &String| !keys.contains(key);
@@ -30,7 +30,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn others_take_their_room() {
+    fn other_annotations_reduce_the_budget() {
         let key = "kopf.zalando.org/last-handled-configuration".to_owned();
         let whole = ANNOTATIONS_AT_MOST - LEFT_FOR_PROGRESS - key.len();
         let check = |annotations: Value, added: &[(&str, Option<&str>)], taken: usize| {

@@ -1,8 +1,8 @@
-//! Everything in the status: so the record of what was handled travels together with the handlers' results.
+//! Compact storages: everything in the status, beside the results of handlers.
 //!
-//! Where the status is a subresource, annotations and the status need a request each. With the compact
-//! storages one request is enough. What is stored in the other place is found in either mode, so that
-//! the mode can be switched on and off without any handler running again.
+//! Where the status is a subresource, annotations and the status need a request each. With compact storages, one
+//! request is enough. Both modes also read the records of the other mode, so that users can switch without any handler
+//! running again.
 
 use kopf_object::FieldPath;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ const PROGRESS_FIELD: &str = "status.kopf.progress";
 const TOUCH_FIELD: &str = "status.kopf.dummy";
 const DIFF_BASE_FIELD: &str = "status.kopf.last-handled-configuration";
 
-/// What the schema of `status` must keep as it is, if the storages are to be compact.
+/// A status that the schema of the resource must preserve, or else the storages cannot be compact.
 pub fn compact_sample() -> Value {
     let record = json!({
         "started": "", "stopped": "", "delayed": "", "purpose": "", "retries": 0,
@@ -41,7 +41,7 @@ impl ProgressStorage {
     }
 }
 
-/// The storages that are not in use any more. That of the new place itself is not one of them.
+/// The storages that are not used any more, except one with the same field as the new one.
 fn superseded_progress(storage: &ProgressStorage, compact: &ProgressStorage) -> Vec<ProgressStorage> {
     let field_of = |storage: &ProgressStorage| match storage {
         ProgressStorage::Status { field, .. } => Some(field.clone()),
@@ -58,23 +58,23 @@ fn superseded_progress(storage: &ProgressStorage, compact: &ProgressStorage) -> 
 
 impl DiffBaseStorage {
     pub(crate) fn compacted(&self) -> Self {
-        if self.is_front() || self.has_compact_place() {
+        if self.is_front() || self.has_compact_field() {
             return self.clone();
         }
         let superseded = Self::Superseded { storage: Box::new(self.clone()) };
-        Self::Multi { storages: vec![self.compact_place(), superseded] }
+        Self::Multi { storages: vec![self.compact_storage(), superseded] }
     }
 
     pub(crate) fn expanded(&self) -> Self {
-        if self.is_front() || self.has_compact_place() {
+        if self.is_front() || self.has_compact_field() {
             return self.clone();
         }
-        let superseded = Self::Superseded { storage: Box::new(self.compact_place()) };
+        let superseded = Self::Superseded { storage: Box::new(self.compact_storage()) };
         Self::Multi { storages: vec![self.clone(), superseded] }
     }
 
-    /// The essence is built in the same way in both places.
-    fn compact_place(&self) -> Self {
+    /// It builds the same essence as this storage.
+    fn compact_storage(&self) -> Self {
         Self::Status { field: FieldPath::parse(DIFF_BASE_FIELD), ignored_fields: self.ignored_fields() }
     }
 
@@ -87,11 +87,11 @@ impl DiffBaseStorage {
         }
     }
 
-    fn has_compact_place(&self) -> bool {
+    fn has_compact_field(&self) -> bool {
         match self {
             Self::Status { field, .. } => *field == FieldPath::parse(DIFF_BASE_FIELD),
-            Self::Multi { storages } => storages.iter().any(Self::has_compact_place),
-            Self::Superseded { storage } => storage.has_compact_place(),
+            Self::Multi { storages } => storages.iter().any(Self::has_compact_field),
+            Self::Superseded { storage } => storage.has_compact_field(),
             Self::Annotations { .. } | Self::Front => false,
         }
     }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_moves_with_the_mode_and_is_always_found() {
+    fn records_move_when_the_mode_is_switched() {
         let default = ReactionSettings::default();
         let (compact, plain) = (default.compacted(), default.expanded());
         let mut body = json!({"metadata": {"name": "x", "annotations": {"a": "b"}}, "spec": {"size": 1}});
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn storages_of_the_user_stay() {
+    fn storages_of_users_stay_unchanged() {
         let own = ReactionSettings {
             progress: ProgressStorage::Front,
             diffbase: DiffBaseStorage::Front,

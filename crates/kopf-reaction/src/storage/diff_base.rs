@@ -1,4 +1,4 @@
-//! Where the last handled essence is kept.
+//! Where the object keeps the last handled essence.
 
 use kopf_object::{EssenceOptions, FieldPath, MergePatch, build_essence, encode_essence_within, keys, python_json};
 use serde::Deserialize;
@@ -7,31 +7,42 @@ use serde_json::Value;
 use super::annotation_budget::remaining_annotation_budget;
 use super::fields::{Corruption, DEFAULT_PREFIX, annotation_field, decode, fetch_json, mark, purge_field};
 
-/// Where the last handled essence is kept.
+/// Where the object keeps the last handled essence.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum DiffBaseStorage {
+    /// One annotation.
     Annotations {
+        /// The prefix of the annotation.
         prefix: String,
+        /// The name of the annotation, after the prefix.
         key: String,
+        /// Fields that do not belong to the essence.
         #[serde(default)]
         ignored_fields: Vec<FieldPath>,
+        /// Whether it also uses the shorter key of older versions.
         v1: bool,
     },
+    /// A field of the status.
     Status {
+        /// The field with the encoded essence.
         field: FieldPath,
+        /// Fields that do not belong to the essence.
         #[serde(default)]
         ignored_fields: Vec<FieldPath>,
     },
+    /// Several storages: all are written; the first one with an essence is read.
     Multi {
+        /// In the order of reading.
         storages: Vec<DiffBaseStorage>,
     },
-    /// Where it was kept before: still read, but removed as soon as it is stored elsewhere.
+    /// A former storage: read, but removed as soon as the essence is stored elsewhere.
     #[serde(skip)]
     Superseded {
+        /// The former storage.
         storage: Box<DiffBaseStorage>,
     },
-    /// Written by the user.
+    /// A storage that the user has written.
     Front,
 }
 
@@ -47,7 +58,7 @@ impl Default for DiffBaseStorage {
 }
 
 impl DiffBaseStorage {
-    /// Whether the front has to be asked (a storage of the user, also as a part of another one).
+    /// Whether it is, or contains, a storage that the user has written.
     pub fn is_front(&self) -> bool {
         match self {
             Self::Front => true,
@@ -57,7 +68,7 @@ impl DiffBaseStorage {
         }
     }
 
-    /// The essence of now, without what the storage itself keeps on the object.
+    /// The current essence, without the storage's own records.
     pub(crate) fn build(&self, body: &Value, extra_fields: &[FieldPath]) -> Value {
         let mut options = EssenceOptions { extra_fields: extra_fields.to_vec(), ..EssenceOptions::default() };
         self.exclude(body, &mut options);

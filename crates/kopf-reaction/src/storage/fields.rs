@@ -1,4 +1,4 @@
-//! The annotations and fields in which the storages keep their records: reading, writing, removing them.
+//! How the storages read, write and remove annotations and fields.
 
 use kopf_object::{FieldPath, MergePatch, keys};
 use serde_json::{Map, Value};
@@ -7,22 +7,22 @@ use crate::Note;
 
 pub(super) const DEFAULT_PREFIX: &str = "kopf.zalando.org";
 
-/// What is stored, but cannot be read; it counts as absent.
+/// A stored record that nobody can read; it counts as absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Corruption {
     /// The annotation or field.
-    pub place: String,
+    pub location: String,
     pub problem: String,
 }
 
 impl Corruption {
     pub(crate) fn into_note(self) -> Note {
-        let Self { place, problem } = self;
-        Note::warning(format!("The stored state in {place} is ignored, as it cannot be read: {problem}")).local()
+        let Self { location, problem } = self;
+        Note::warning(format!("The stored state in {location} is ignored, as it cannot be read: {problem}")).local()
     }
 }
 
-/// Removes a field where it is there; what was going to be written to it, is not.
+/// Removes a field if the object has it, and withdraws earlier changes of it from the patch.
 pub(super) fn purge_field(field: &FieldPath, body: &Value, patch: &mut MergePatch) {
     if field.resolve(body).is_some() {
         patch.set(field, Value::Null);
@@ -31,7 +31,7 @@ pub(super) fn purge_field(field: &FieldPath, body: &Value, patch: &mut MergePatc
     }
 }
 
-/// The first of the annotations that is there and can be read.
+/// The first readable annotation.
 pub(super) fn fetch_json(
     prefix: &str,
     key: &str,
@@ -48,17 +48,17 @@ pub(super) fn fetch_json(
 
 pub(super) fn decode(
     encoded: &str,
-    place: impl FnOnce() -> String,
+    location: impl FnOnce() -> String,
     corruptions: &mut Vec<Corruption>,
 ) -> Option<Value> {
     match serde_json::from_str(encoded) {
         Ok(value @ (Value::Object(_) | Value::Null)) => Some(value),
         Ok(_) => {
-            corruptions.push(Corruption { place: place(), problem: "not a JSON object".to_owned() });
+            corruptions.push(Corruption { location: location(), problem: "not a JSON object".to_owned() });
             None
         }
         Err(error) => {
-            corruptions.push(Corruption { place: place(), problem: error.to_string() });
+            corruptions.push(Corruption { location: location(), problem: error.to_string() });
             None
         }
     }
@@ -72,7 +72,7 @@ pub(super) fn annotation_field(key: &str) -> FieldPath {
     FieldPath::from(["metadata", "annotations", key])
 }
 
-/// Tells other operators that the annotations under the prefix are not of interest to them.
+/// Marks the annotations under the prefix as those of an operator, so that other operators ignore them.
 pub(super) fn mark(prefix: &str, body: &Value, patch: &mut MergePatch) {
     if let Some(marker) = keys::marker_key(prefix)
         && annotations_of(body).is_none_or(|annotations| !annotations.contains_key(&marker))

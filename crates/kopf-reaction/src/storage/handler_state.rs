@@ -1,6 +1,6 @@
-//! The state of one handler on one object, as it is stored on the object between the cycles.
+//! The progress of one handler on one object: the object stores it between the cycles.
 //!
-//! The record is byte-compatible with kopf 1.45: an operator can take over what another one has begun.
+//! The record is byte-compatible with kopf 1.45: an operator can continue what another one has begun.
 
 use std::collections::BTreeSet;
 
@@ -11,36 +11,38 @@ use serde_json::{Map, Value, json};
 use crate::Outcome;
 use crate::time::{after, format_time, parse_time};
 
-/// How far a handler has come.
+/// The progress of one handler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HandlerState {
-    /// Part of the current cycle; otherwise only carried along to be counted and purged.
+    /// The handler belongs to the current batch; otherwise, its record is only counted and purged.
     pub active: bool,
     /// When it was first due.
     pub started: Timestamp,
     /// When it was finished.
     pub stopped: Option<Timestamp>,
-    /// When it is to be tried again; None means at once, or never if it is finished.
+    /// When the next attempt is due; `None` means at once, or never if it is finished.
     pub delayed: Option<Timestamp>,
-    /// The reason for which it is called; None in records of unknown origin.
+    /// The reason for which it is called; `None` in records of unknown origin.
     pub purpose: Option<String>,
-    /// How often it was tried.
+    /// The number of attempts so far.
     pub retries: u32,
+    /// It is finished and has succeeded.
     pub success: bool,
+    /// It is finished and has failed.
     pub failure: bool,
     /// The text of the last error.
     pub message: Option<String>,
-    /// The sub-handlers of all levels below.
+    /// The ids of its sub-handlers of all levels.
     pub subrefs: BTreeSet<String>,
-    /// The essence with which the handler finished, encoded; None as long as it is unfinished, and in records of kopf 1.45,
-    /// which ignores it. A success is a success for one state of the object only.
+    /// The encoded essence with which the handler has finished, since a success counts for one state of the object only.
+    /// `None` for unfinished handlers, and in records of kopf 1.45, which ignores the field.
     pub essence: Option<String>,
-    /// The record as it was read; None for a new one.
+    /// The record on the object; `None` for a new one.
     origin: Option<Value>,
 }
 
 impl HandlerState {
-    /// A handler that has just become due.
+    /// The progress of a handler that has just become due.
     pub fn new(purpose: Option<&str>, now: Timestamp) -> Self {
         Self {
             active: true,
@@ -58,7 +60,7 @@ impl HandlerState {
         }
     }
 
-    /// Reads a stored record. What is missing or unreadable in it is as good as absent.
+    /// Reads a stored record. Unreadable fields count as absent.
     pub fn from_record(record: &Value, now: Timestamp) -> Self {
         let time = |field: &str| record.get(field).and_then(Value::as_str).and_then(parse_time);
         let text = |field: &str| record.get(field).and_then(Value::as_str).map(str::to_owned);
@@ -84,7 +86,7 @@ impl HandlerState {
         }
     }
 
-    /// The record to be stored, with nulls for what is not set.
+    /// The record to store, with nulls for unset fields.
     pub fn to_record(&self) -> Value {
         let time = |moment: Option<Timestamp>| moment.map_or(Value::Null, |moment| format_time(moment).into());
         let mut record = json!({
@@ -98,7 +100,7 @@ impl HandlerState {
             "message": self.message,
             "subrefs": if self.subrefs.is_empty() { Value::Null } else { json!(self.subrefs) },
         });
-        // Kopf 1.45 does not have this field: it is written only where it says something, or must be removed.
+        // Kopf 1.45 does not have this field: write it only if it is set, or to remove it.
         let is_stored = self.origin.as_ref().is_some_and(|origin| origin.get("essence").is_some());
         if self.essence.is_some() || is_stored {
             record["essence"] = json!(self.essence);
@@ -106,16 +108,16 @@ impl HandlerState {
         record
     }
 
-    /// The essence with which the handler finished; `current` fills in what was too long to be stored.
+    /// The essence with which the handler has finished; `current` replaces values that were too long to store.
     pub fn seen(&self, current: Option<&Value>) -> Option<Value> {
         let stored = serde_json::from_str(self.essence.as_ref().filter(|_| self.finished())?).ok()?;
         Some(restore_essence(stored, current))
     }
 
-    /// Whether the record differs from the one that is stored.
+    /// Whether the progress differs from the stored record.
     pub fn differs_from_stored(&self) -> bool {
         let Some(Value::Object(origin)) = &self.origin else { return true };
-        // Nulls are as good as absent, and some storages do write them.
+        // Some storages write nulls, which mean the same as absent fields.
         let present = |record: &Map<String, Value>| -> Map<String, Value> {
             let fields = record.iter().filter(|(_, value)| !value.is_null());
             fields.map(|(field, value)| (field.clone(), value.clone())).collect()
@@ -123,7 +125,7 @@ impl HandlerState {
         self.to_record().as_object().map(present) != Some(present(origin))
     }
 
-    /// What is not as it should be in a stored record; None if all of it can be read.
+    /// The first unreadable field of a stored record, if any.
     pub fn find_problem(record: &Value) -> Option<String> {
         let Value::Object(fields) = record else { return Some("not an object".to_owned()) };
         fields.iter().filter(|(_, value)| !value.is_null()).find_map(|(field, value)| {
@@ -139,25 +141,27 @@ impl HandlerState {
         })
     }
 
-    /// Whether there is a record of it at all.
+    /// Whether the object has a record of it.
     pub fn is_stored(&self) -> bool {
         self.origin.is_some()
     }
 
+    /// Whether no more attempts follow.
     pub fn finished(&self) -> bool {
         self.success || self.failure
     }
 
-    /// TaskStep now: not finished, and not put off.
+    /// Whether the handler is due: not finished, and not delayed.
     pub fn awakened(&self, now: Timestamp) -> bool {
         !self.finished() && self.delayed.is_none_or(|delayed| delayed <= now)
     }
 
+    /// The time since it was first due.
     pub fn runtime(&self, now: Timestamp) -> SignedDuration {
         now.duration_since(self.started)
     }
 
-    /// The state after one more try.
+    /// The progress after one more attempt.
     pub fn with_outcome(mut self, outcome: &Outcome, now: Timestamp) -> Self {
         self.stopped = self.stopped.or(outcome.is_final.then_some(now));
         self.delayed = outcome.delay.map(|seconds| after(now, seconds));
@@ -180,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_record_counts_as_far_as_it_can_be_read() {
+    fn unreadable_fields_of_a_record_count_as_absent() {
         let table = [json!(null), json!([]), json!("x"), json!({"retries": "many", "started": 5, "subrefs": {}})];
         for record in table {
             assert!(HandlerState::find_problem(&record).is_some(), "{record}");
@@ -195,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_stored_record_read_back_is_the_same(
+        fn a_stored_record_reads_back_unchanged(
             started in moments(), stopped in proptest::option::of(moments()), delayed in proptest::option::of(moments()),
             purpose in proptest::option::of("[a-z]{1,9}"), retries in 0u32..1000, success: bool, failure: bool,
             message in proptest::option::of(".*"), subrefs in proptest::collection::btree_set("[a-z/]{1,9}", 0..4),

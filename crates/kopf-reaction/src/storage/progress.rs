@@ -1,4 +1,4 @@
-//! Where the progress of handlers is kept.
+//! Where the object keeps the progress of handlers.
 
 use kopf_object::{FieldPath, MergePatch, clear_progress_annotations, clear_progress_field, keys, python_json};
 use serde::Deserialize;
@@ -7,43 +7,53 @@ use serde_json::{Value, json};
 use super::fields::{Corruption, DEFAULT_PREFIX, annotation_field, fetch_json, mark, purge_field};
 use super::handler_state::HandlerState;
 
-/// In the status, the essence of a finished handler is beside its record, under its id and this suffix. Inside of the
-/// record, kopf 1.45 would take it for a difference that it writes again and again, since merging never removes it.
+/// In the status, the essence of a finished handler is beside its record, under its id and this suffix. If it were inside
+/// of the record, kopf 1.45 would rewrite the record again and again, since merging never removes the extra field.
 const ESSENCE_SUFFIX: &str = "#essence";
 
-/// Where the progress of handlers is kept.
+/// Where the object keeps the progress of handlers.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum ProgressStorage {
     /// One annotation per handler.
     Annotations {
+        /// The prefix of the annotations.
         prefix: String,
-        /// Nulls are written too.
+        /// Whether records have nulls for unset fields.
         #[serde(default)]
         verbose: bool,
+        /// The annotation that kopf 1.45 uses to wake objects up.
         touch_key: String,
-        /// Also under the older, shorter keys.
+        /// Whether it also uses the shorter keys of older versions.
         v1: bool,
     },
     /// A field of the status, by handler ids.
     Status {
+        /// The field with the records.
         field: FieldPath,
+        /// The field that kopf 1.45 uses to wake objects up.
         touch_field: FieldPath,
-        /// Otherwise it is only read and purged.
+        /// Whether it writes records; otherwise, it only reads and purges them.
         #[serde(default = "yes")]
         write: bool,
     },
-    /// Several at once: the first one that has something is read.
-    Multi { storages: Vec<ProgressStorage> },
-    /// Where it was kept before: still read, but removed as soon as it is stored elsewhere.
+    /// Several storages: all are written; the first one with a record is read.
+    Multi {
+        /// In the order of reading.
+        storages: Vec<ProgressStorage>,
+    },
+    /// A former storage: read, but purged as soon as the progress is stored elsewhere.
     #[serde(skip)]
-    Superseded { storage: Box<ProgressStorage> },
-    /// Written by the user.
+    Superseded {
+        /// The former storage.
+        storage: Box<ProgressStorage>,
+    },
+    /// A storage that the user has written.
     Front,
 }
 
 impl Default for ProgressStorage {
-    /// In annotations; what older versions left in the status is read and purged.
+    /// In annotations; records of older versions in the status are read and purged.
     fn default() -> Self {
         Self::Multi {
             storages: vec![
@@ -64,7 +74,7 @@ impl Default for ProgressStorage {
 }
 
 impl ProgressStorage {
-    /// Whether the front has to be asked (a storage of the user, also as a part of another one).
+    /// Whether it is, or contains, a storage that the user has written.
     pub fn is_front(&self) -> bool {
         match self {
             Self::Front => true,
@@ -88,14 +98,14 @@ impl ProgressStorage {
         match HandlerState::find_problem(&record) {
             None => Some(record),
             Some(problem) => {
-                corruptions.push(Corruption { place: self.place_of(id, body), problem });
+                corruptions.push(Corruption { location: self.location_of(id, body), problem });
                 None
             }
         }
     }
 
-    /// Where the progress of a handler is kept, for people.
-    fn place_of(&self, id: &str, body: &Value) -> String {
+    /// The annotation or field of a handler, for the log.
+    fn location_of(&self, id: &str, body: &Value) -> String {
         match self {
             Self::Annotations { prefix, .. } => keys::v2_key(prefix, &keys::mark_key(id, body)),
             Self::Status { field, .. } => field.child(id).to_string(),
@@ -162,7 +172,7 @@ impl ProgressStorage {
         }
     }
 
-    /// Removes what the storage itself keeps in the essence.
+    /// Removes the storage's own records from the essence.
     pub(crate) fn clear(&self, essence: &mut Value) {
         match self {
             Self::Annotations { prefix, .. } => clear_progress_annotations(essence, prefix),
@@ -178,7 +188,7 @@ fn essence_field(field: &FieldPath, id: &str) -> FieldPath {
     field.child(format!("{id}{ESSENCE_SUFFIX}"))
 }
 
-/// The record with the essence from beside it, unless that belongs to an earlier record: kopf 1.45 leaves it behind.
+/// The record with its essence from beside it, unless that belongs to an earlier record, which kopf 1.45 leaves behind.
 fn fetch_from_status(field: &FieldPath, id: &str, body: &Value) -> Option<Value> {
     let mut record = field.resolve(body)?.get(id)?.clone();
     let beside = essence_field(field, id).resolve(body);

@@ -19,7 +19,7 @@ fn check(
 }
 
 #[test]
-fn progress_in_annotations() {
+fn progress_is_stored_in_annotations() {
     let store = |storage: &ProgressStorage, body: &Value, patch: &mut MergePatch| {
         storage.store("a/b", &json!({"retries": 1, "message": null}), body, patch);
     };
@@ -98,7 +98,7 @@ fn in_the_status_the_essence_is_beside_the_record() {
     let purge = |storage: &ProgressStorage, body: &Value, patch: &mut MergePatch| storage.purge("a", body, patch);
     check(&storage, stored.clone(), purge, json!({"status": {"p": {"a": null, "a#essence": null}}}));
 
-    // Kopf 1.45 has finished that batch, and begun and finished another one.
+    // Kopf 1.45 has finished that handling, and begun and finished another one.
     let mut later = stored;
     later["status"]["p"]["a"] = json!({"stopped": "2026-11-16T12:00:00+00:00", "success": true});
     assert_eq!(storage.fetch("a", &later, &mut Vec::new()), Some(later["status"]["p"]["a"].clone()));
@@ -115,12 +115,12 @@ fn corrupt_records_are_reported_and_count_as_absent() {
         let mut corruptions = Vec::new();
         assert_eq!(ProgressStorage::default().fetch("a", &body, &mut corruptions), None);
         assert_eq!(corruptions.len(), 1, "{encoded}");
-        assert_eq!(corruptions[0].place, "kopf.zalando.org/a");
+        assert_eq!(corruptions[0].location, "kopf.zalando.org/a");
     }
 }
 
 #[test]
-fn diff_bases() {
+fn the_last_handled_essence_is_stored_and_found() {
     let body = json!({"metadata": {"annotations": {"x": "y"}}, "spec": {"a": 1}, "status": {"b": 2}});
     let in_status = DiffBaseStorage::Status { field: FieldPath::parse("status.kopf.last"), ignored_fields: Vec::new() };
     let both = DiffBaseStorage::Multi { storages: vec![DiffBaseStorage::default(), in_status] };

@@ -29,23 +29,23 @@ fn timer(change: impl FnOnce(&mut BackgroundOptions)) -> Arc<Handler> {
     handler(HandlerType::Timer, |handler| change(&mut handler.background))
 }
 
-/// A run with its own clock, whose calls take some time and come to something.
-struct Player {
-    run: BackgroundTask,
+/// A task with its own clock, whose calls take some time.
+struct TaskSimulation {
+    task: BackgroundTask,
     now: f64,
     idle_since: f64,
     notes: Vec<Note>,
 }
 
-impl Player {
+impl TaskSimulation {
     fn new(handler: &Arc<Handler>, initial_delay: f64) -> Self {
-        let run = BackgroundTask::new(Arc::clone(handler), initial_delay, at(0.0));
-        Self { run, now: 0.0, idle_since: 0.0, notes: Vec::new() }
+        let task = BackgroundTask::new(Arc::clone(handler), initial_delay, at(0.0));
+        Self { task, now: 0.0, idle_since: 0.0, notes: Vec::new() }
     }
 
     fn poll(&mut self) -> TaskStep {
         let idle_since = Duration::from_secs_f64(self.idle_since);
-        self.run.poll(at(self.now), idle_since, &settings(), &mut self.notes, &mut || 0.5)
+        self.task.poll(at(self.now), idle_since, &settings(), &mut self.notes, &mut || 0.5)
     }
 
     /// Waits for the next call, and gives the time of it; None if it never comes.
@@ -67,8 +67,8 @@ impl Player {
     fn finish(&mut self, takes: f64, result: Result<Option<Value>, CallError>) -> Option<Value> {
         self.now += takes;
         let call = CallOutcome { result, subrefs: Default::default() };
-        let result = self.run.called(call, at(self.now), &settings(), &mut self.notes, 0.5);
-        self.run.concluded(at(self.now), &settings(), &mut self.notes);
+        let result = self.task.called(call, at(self.now), &settings(), &mut self.notes, 0.5);
+        self.task.concluded(at(self.now), &settings(), &mut self.notes);
         result
     }
 
@@ -131,33 +131,33 @@ fn schedules() {
         ),
     ];
     for (handler, initial_delay, takes, expected) in table {
-        let mut player = Player::new(&handler, initial_delay);
-        assert_eq!(player.times(&takes), expected, "{:?}", handler.background);
+        let mut simulation = TaskSimulation::new(&handler, initial_delay);
+        assert_eq!(simulation.times(&takes), expected, "{:?}", handler.background);
     }
 }
 
 #[test]
-fn changes_put_idling_off_and_begin_it_anew() {
-    let mut player = Player::new(&timer(|options| options.idle = Some(Seconds::new(5.0))), 0.0);
-    assert!(matches!(player.poll(), TaskStep::WaitUntil(until) if until == Duration::from_secs(5)));
-    player.now = 4.0;
-    player.idle_since = 4.0;
-    assert_eq!(player.times(&[1.0]), [9.0]);
-    assert!(matches!(player.poll(), TaskStep::WaitForChange));
-    player.now = 20.0;
-    player.idle_since = 20.0;
-    assert_eq!(player.times(&[1.0]), [25.0]);
-    assert!(matches!(player.poll(), TaskStep::WaitForChange));
+fn changes_restart_the_idle_time() {
+    let mut simulation = TaskSimulation::new(&timer(|options| options.idle = Some(Seconds::new(5.0))), 0.0);
+    assert!(matches!(simulation.poll(), TaskStep::WaitUntil(until) if until == Duration::from_secs(5)));
+    simulation.now = 4.0;
+    simulation.idle_since = 4.0;
+    assert_eq!(simulation.times(&[1.0]), [9.0]);
+    assert!(matches!(simulation.poll(), TaskStep::WaitForChange));
+    simulation.now = 20.0;
+    simulation.idle_since = 20.0;
+    assert_eq!(simulation.times(&[1.0]), [25.0]);
+    assert!(matches!(simulation.poll(), TaskStep::WaitForChange));
 }
 
 #[test]
-fn errors_override_the_interval_and_the_tries_begin_anew_with_each_tick() {
+fn errors_override_the_interval_until_the_attempts_are_used_up() {
     let handler = handler(HandlerType::Timer, |handler| {
         handler.background.interval = Some(Seconds::new(5.0));
         handler.retries = Some(3);
         handler.backoff = Some(Backoff::constant(2.0));
     });
-    let mut player = Player::new(&handler, 0.0);
+    let mut simulation = TaskSimulation::new(&handler, 0.0);
     let outcomes = [
         temporary(Some(1.0)),
         arbitrary(),
@@ -170,16 +170,16 @@ fn errors_override_the_interval_and_the_tries_begin_anew_with_each_tick() {
     ];
     let mut seen = Vec::new();
     for outcome in outcomes {
-        let (time, request) = player.wait().expect("a call");
+        let (time, request) = simulation.wait().expect("a call");
         seen.push((time, request.retry, request.runtime_seconds));
         let succeeds = matches!(&outcome, Ok(Some(_)));
-        assert_eq!(player.finish(0.0, outcome).is_some(), succeeds);
+        assert_eq!(simulation.finish(0.0, outcome).is_some(), succeeds);
     }
     let expected = [
         (0.0, 0, 0.0),
         (1.0, 1, 1.0),
         (3.0, 2, 3.0),
-        // The third failure was the last one; so the interval counts, and all begins anew.
+        // The third failure was the last one; so the interval counts, and the attempts start again.
         (8.0, 0, 0.0),
         (10.0, 1, 2.0),
         (15.0, 0, 0.0),
@@ -188,7 +188,7 @@ fn errors_override_the_interval_and_the_tries_begin_anew_with_each_tick() {
     ];
     assert_eq!(seen, expected);
     assert_eq!(
-        player.texts(),
+        simulation.texts(),
         [
             "Timer 'fn' failed temporarily: boo",
             "Timer 'fn' failed with an exception and will try again in 2 seconds: boo",
@@ -203,14 +203,14 @@ fn errors_override_the_interval_and_the_tries_begin_anew_with_each_tick() {
 }
 
 #[test]
-fn a_timer_without_tries_does_not_keep_a_processor_busy() {
+fn a_timer_without_attempts_does_not_keep_a_processor_busy() {
     let handler = handler(HandlerType::Timer, |handler| {
         handler.background.interval = Some(Seconds::new(0.0));
         handler.retries = Some(0);
     });
-    let mut player = Player::new(&handler, 0.0);
-    assert!(matches!(player.poll(), TaskStep::WaitUntil(until) if until == REST_WITHOUT_A_CALL));
-    assert_eq!(player.texts(), ["Timer 'fn' has exceeded 0 retries."]);
+    let mut simulation = TaskSimulation::new(&handler, 0.0);
+    assert!(matches!(simulation.poll(), TaskStep::WaitUntil(until) if until == PAUSE_WITHOUT_A_CALL));
+    assert_eq!(simulation.texts(), ["Timer 'fn' has exceeded 0 retries."]);
 }
 
 #[test]
@@ -227,35 +227,35 @@ fn daemons_run_once_unless_they_are_to_be_retried() {
         (Err(CallError::Abandoned), Some(61.0)),
     ];
     for (outcome, retried) in table {
-        let mut player = Player::new(&handler(HandlerType::Daemon, |_| ()), 0.0);
-        player.wait().expect("a call");
-        player.finish(1.0, outcome.clone());
+        let mut simulation = TaskSimulation::new(&handler(HandlerType::Daemon, |_| ()), 0.0);
+        simulation.wait().expect("a call");
+        simulation.finish(1.0, outcome.clone());
         match retried {
             Some(expected) => {
-                let (time, request) = player.wait().expect("a retry");
+                let (time, request) = simulation.wait().expect("a retry");
                 assert_eq!((time, request.retry), (expected, 1), "{outcome:?}");
             }
-            None => assert!(matches!(player.poll(), TaskStep::Ended(TaskEnding::OnItsOwn)), "{outcome:?}"),
+            None => assert!(matches!(simulation.poll(), TaskStep::Ended(TaskEnding::OnItsOwn)), "{outcome:?}"),
         }
     }
 }
 
-/// What is told at which time to a function that never exits.
-fn protocol(handler: &Arc<Handler>, reason: StopReasons, until: f64) -> Vec<(f64, u8)> {
-    let mut player = Player::new(handler, 0.0);
-    player.wait().expect("a call");
-    let mut protocol = Vec::new();
-    let mut step = player.run.stop(reason, at(0.0), &settings(), &mut player.notes);
+/// The reasons that a function gets which never exits, by their times.
+fn happened(handler: &Arc<Handler>, reason: StopReasons, until: f64) -> Vec<(f64, u8)> {
+    let mut simulation = TaskSimulation::new(handler, 0.0);
+    simulation.wait().expect("a call");
+    let mut happened = Vec::new();
+    let mut step = simulation.task.stop(reason, at(0.0), &settings(), &mut simulation.notes);
     while let Some(StopStep { new_reasons, next, .. }) = step {
         if let Some(new_reasons) = new_reasons {
-            protocol.push((round(player.now), new_reasons.bits()));
+            happened.push((round(simulation.now), new_reasons.bits()));
         }
         let Some(next) = next.filter(|next| next.as_secs_f64() <= until) else { break };
-        assert!(next.as_secs_f64() > player.now, "it would be busy");
-        player.now = next.as_secs_f64();
-        step = player.run.stop_further(at(player.now), &settings());
+        assert!(next.as_secs_f64() > simulation.now, "it would be busy");
+        simulation.now = next.as_secs_f64();
+        step = simulation.task.stop_further(at(simulation.now), &settings());
     }
-    protocol
+    happened
 }
 
 #[test]
@@ -278,28 +278,28 @@ fn stopping() {
         (timer(|_| ()), exiting, vec![(0.0, 16), (0.1, 144)]),
     ];
     for (handler, reason, expected) in table {
-        assert_eq!(protocol(&handler, reason, 1000.0), expected, "{:?} {reason:?}", handler.background);
+        assert_eq!(happened(&handler, reason, 1000.0), expected, "{:?} {reason:?}", handler.background);
     }
 }
 
 #[test]
 fn the_exit_does_not_wait_for_what_is_only_looked_at() {
-    let mut player = Player::new(&handler(HandlerType::Daemon, |_| ()), 0.0);
-    player.wait().expect("a call");
-    player.run.stop(StopReasons::RESOURCE_DELETED, at(0.0), &settings(), &mut player.notes);
-    let step = player.run.stop_further(at(5.0), &settings()).expect("a step");
+    let mut simulation = TaskSimulation::new(&handler(HandlerType::Daemon, |_| ()), 0.0);
+    simulation.wait().expect("a call");
+    simulation.task.stop(StopReasons::RESOURCE_DELETED, at(0.0), &settings(), &mut simulation.notes);
+    let step = simulation.task.stop_further(at(5.0), &settings()).expect("a step");
     assert_eq!(step.next, Some(Duration::from_secs(35)));
     assert!(step.notes[0].text.ends_with("is still exiting. The next check is in 30 seconds."));
-    let step = player.run.stop(StopReasons::OPERATOR_EXITING, at(6.0), &settings(), &mut player.notes);
+    let step = simulation.task.stop(StopReasons::OPERATOR_EXITING, at(6.0), &settings(), &mut simulation.notes);
     assert_eq!(step.and_then(|step| step.next), Some(Duration::from_millis(6100)));
     assert_eq!(
-        player.run.phase(),
+        simulation.task.phase(),
         TaskPhase::Stopping(StopReasons::RESOURCE_DELETED.union(StopReasons::OPERATOR_EXITING))
     );
-    player.run.stop_further(at(7.0), &settings());
-    assert_eq!(player.run.phase(), TaskPhase::Orphaned);
-    player.finish(10.0, Ok(None));
-    assert!(matches!(player.poll(), TaskStep::Ended(TaskEnding::OnRequest)));
+    simulation.task.stop_further(at(7.0), &settings());
+    assert_eq!(simulation.task.phase(), TaskPhase::Orphaned);
+    simulation.finish(10.0, Ok(None));
+    assert!(matches!(simulation.poll(), TaskStep::Ended(TaskEnding::OnRequest)));
 }
 
 #[test]
@@ -317,12 +317,12 @@ proptest! {
             options.interval = Some(Seconds::new(interval));
             options.sharp = sharp;
         });
-        let mut player = Player::new(&handler, 0.0);
+        let mut simulation = TaskSimulation::new(&handler, 0.0);
         let mut earliest = 0.0;
         for (takes, outcome) in takes {
-            let (_, _) = player.wait().expect("the next call");
-            prop_assert!(player.now >= earliest - 1e-6, "{} < {earliest}", player.now);
-            let started = player.now;
+            let (_, _) = simulation.wait().expect("the next call");
+            prop_assert!(simulation.now >= earliest - 1e-6, "{} < {earliest}", simulation.now);
+            let started = simulation.now;
             let outcome = match outcome {
                 0 => Ok(None),
                 1 => temporary(Some(3.0)),
@@ -335,7 +335,7 @@ proptest! {
                 _ if sharp => 0.0,
                 _ => interval,
             };
-            player.finish(takes, outcome);
+            simulation.finish(takes, outcome);
             earliest = started + takes + pause;
         }
     }

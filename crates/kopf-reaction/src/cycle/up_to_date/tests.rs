@@ -88,7 +88,7 @@ fn body() -> Value {
 }
 
 #[test]
-fn handled_objects_are_settled() {
+fn handled_objects_are_up_to_date() {
     assert!(holds(&body(), false));
     assert!(holds(&handled(json!({"metadata": {"name": "n"}, "spec": {}})), false));
     assert!(holds(&handled(json!({"metadata": {"annotations": {}, "labels": {}}, "data": {"k": "v"}})), false));
@@ -190,7 +190,7 @@ fn texts() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn whatever_is_settled_has_nothing_to_be_done(
+    fn a_cycle_has_nothing_to_do_for_objects_that_are_up_to_date(
         before in (json_value(), texts(), texts()),
         after in (json_value(), texts(), texts()),
         changed in any::<[bool; 3]>(),
