@@ -74,7 +74,8 @@ UPSTREAM_ADDRESSES = {
         ),
     },
     '_cogs.structs.ephemera': {
-        '_objects.memos': 'AnyMemo Index Indices Memo Store',
+        '_objects.indices': 'Index Indices=AnyIndices Store',
+        '_objects.memos': 'AnyMemo Memo',
     },
     '_cogs.structs.ids': {
         '_objects.typedefs': 'HandlerId',
@@ -132,7 +133,7 @@ UPSTREAM_ADDRESSES = {
         '_errors': 'AdmissionError',
     },
     '_core.engines.indexing': {
-        '_objects.indices': 'Index OperatorIndices=Indices Store',
+        '_objects.indices': 'Index=WritableIndex OperatorIndices=Indices Store=WritableStore',
     },
     '_core.engines.posting': {
         '_call.context': 'settings_var',

@@ -21,7 +21,8 @@ _HOMES = {
     ),
     '_objects.diffs': 'Diff DiffItem DiffOperation',
     '_objects.fields': 'FieldPath FieldSpec',
-    '_objects.memos': 'Index Memo Store',
+    '_objects.indices': 'Index Store',
+    '_objects.memos': 'Memo',
     '_objects.patches': 'Patch',
     '_objects.resources': 'EVERYTHING Resource',
     '_objects.storage.diffbase': (
@@ -256,7 +257,8 @@ if TYPE_CHECKING:
     )
     from kopf._objects.diffs import Diff, DiffItem, DiffOperation
     from kopf._objects.fields import FieldPath, FieldSpec
-    from kopf._objects.memos import Index, Memo, Store
+    from kopf._objects.indices import Index, Store
+    from kopf._objects.memos import Memo
     from kopf._objects.patches import Patch
     from kopf._objects.resources import EVERYTHING, Resource
     from kopf._objects.storage.diffbase import (

@@ -16,7 +16,8 @@ import time
 import types
 from collections.abc import Callable, Iterator, Sequence
 
-from kopf._embedded.cluster import Cluster, ClusterError, manifest_files
+from kopf._embedded.cluster import Cluster, ClusterError
+from kopf._embedded.manifests import manifest_files
 
 # How often to check the files. It takes milliseconds even for large projects.
 LOOK_INTERVAL_SECONDS = 0.2

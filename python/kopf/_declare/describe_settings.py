@@ -117,7 +117,7 @@ def describe_settings(
 #: Settings that Kopf accepts for compatibility only, and why it does not need them.
 _WITHOUT_EFFECT = {
     ('persistence', 'consistency_timeout'):
-        "the engine knows the versions of its own patches, and does not wait for their echoes",
+        "the engine knows the versions that its patches produce, and waits for no echoes",
     ('queueing', 'idle_timeout'):
         "the engine has no worker per object that could be idle",
     ('posting', 'idle_timeout'):

@@ -1,1 +1,4 @@
-"""The embedded Kubernetes cluster as a Python object, for `kopf.testing` and `kopf dev`."""
+"""The embedded Kubernetes cluster as a Python object, for `kopf.testing` and `kopf dev`.
+
+Reading order: `cluster`, `async_cluster`, `manifests`, `polling`.
+"""

@@ -19,11 +19,11 @@ from typing import Any, TypeVar
 
 from kopf import _native, _native_cluster
 from kopf._connect import active_cluster
+from kopf._embedded.async_cluster import AsyncCluster
+from kopf._embedded.manifests import Manifest, texts_of
+from kopf._embedded.polling import Poll
 
 T = TypeVar('T')
-
-# A mapping, a list of them, a path to a YAML or JSON file (or a folder of such), or a text.
-Manifest = Mapping[str, Any] | Sequence[Mapping[str, Any]] | pathlib.Path | str
 
 MERGE_PATCH = 'application/merge-patch+json'
 JSON_PATCH = 'application/json-patch+json'
@@ -162,7 +162,7 @@ class Cluster:
         A string with a line break or a brace is a text; any other is a path.
         """
         objects: list[dict[str, Any]] = []
-        for text in _texts_of(manifest):
+        for text in texts_of(manifest):
             try:
                 objects += json.loads(self._running.apply(text, namespace))
             except ValueError as error:
@@ -363,161 +363,8 @@ class Cluster:
             namespace: str,
             timeout: float,
             gone: bool = False,
-    ) -> _Poll:
+    ) -> Poll:
         def look() -> dict[str, Any] | None:
             return self.find(resource, name, namespace=namespace)
 
-        return _Poll(f'{resource}/{name}', look, condition, timeout, gone)
-
-
-class AsyncCluster:
-    """The same cluster in `async with`: its methods are coroutines, its properties are not."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.sync = cluster
-
-    @property
-    def kubeconfig(self) -> pathlib.Path:
-        return self.sync.kubeconfig
-
-    @property
-    def url(self) -> str:
-        return self.sync.url
-
-    @property
-    def token(self) -> str:
-        return self.sync.token
-
-    async def apply(self, manifest: Manifest, **kwargs: Any) -> list[dict[str, Any]]:
-        return await asyncio.to_thread(self.sync.apply, manifest, **kwargs)
-
-    async def get(self, resource: str, name: str, **kwargs: Any) -> dict[str, Any]:
-        return await asyncio.to_thread(self.sync.get, resource, name, **kwargs)
-
-    async def find(self, resource: str, name: str, **kwargs: Any) -> dict[str, Any] | None:
-        return await asyncio.to_thread(self.sync.find, resource, name, **kwargs)
-
-    async def list(self, resource: str, **kwargs: Any) -> list[dict[str, Any]]:
-        return await asyncio.to_thread(self.sync.list, resource, **kwargs)
-
-    async def create(self, body: Mapping[str, Any], **kwargs: Any) -> dict[str, Any]:
-        return await asyncio.to_thread(self.sync.create, body, **kwargs)
-
-    async def patch(
-            self,
-            resource: str,
-            name: str,
-            patch: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-            **kwargs: Any,
-    ) -> dict[str, Any]:
-        return await asyncio.to_thread(self.sync.patch, resource, name, patch, **kwargs)
-
-    async def delete(self, resource: str, name: str, **kwargs: Any) -> None:
-        await asyncio.to_thread(self.sync.delete, resource, name, **kwargs)
-
-    async def request(self, method: str, path: str, body: Any = None, **kwargs: Any) -> Any:
-        return await asyncio.to_thread(self.sync.request, method, path, body, **kwargs)
-
-    async def wait_for(
-            self,
-            resource: str,
-            name: str,
-            condition: Callable[[dict[str, Any]], Any] | None = None,
-            *,
-            namespace: str = 'default',
-            timeout: float = 10,
-    ) -> dict[str, Any]:
-        poll = self.sync._poll(resource, name, condition, namespace, timeout)
-        while not poll.step():
-            await asyncio.sleep(poll.pause())
-        return poll.result
-
-    async def wait_gone(
-            self, resource: str, name: str, *, namespace: str = 'default', timeout: float = 10,
-    ) -> None:
-        poll = self.sync._poll(resource, name, None, namespace, timeout, gone=True)
-        while not poll.step():
-            await asyncio.sleep(poll.pause())
-
-    async def requests(self) -> dict[tuple[str, str], int]:
-        return self.sync.requests
-
-    async def reset_requests(self) -> None:
-        self.sync.reset_requests()
-
-    async def add_fault(self, effect: str, **kwargs: Any) -> int:
-        return self.sync.add_fault(effect, **kwargs)
-
-    async def remove_faults(self, number: int | None = None) -> None:
-        self.sync.remove_faults(number)
-
-    async def advance(self, seconds: float) -> None:
-        self.sync.advance(seconds)
-
-    async def compact(self) -> None:
-        self.sync.compact()
-
-
-class _Poll:
-    """Polls an object; the caller decides how to wait between the looks."""
-
-    def __init__(
-            self,
-            what: str,
-            look: Callable[[], dict[str, Any] | None],
-            condition: Callable[[dict[str, Any]], Any] | None,
-            timeout: float,
-            gone: bool,
-    ) -> None:
-        self.what = what
-        self.look = look
-        self.condition = condition
-        self.gone = gone
-        self.timeout = timeout
-        self.deadline = time.monotonic() + timeout
-        self.interval = 0.001
-        self.result: dict[str, Any] = {}
-
-    def step(self) -> bool:
-        late = time.monotonic() >= self.deadline
-        seen = self.look()
-        if self.is_done(seen):
-            self.result = seen or {}
-            return True
-        if late:
-            expected = 'be gone' if self.gone else 'be as expected'
-            raise TimeoutError(
-                f"{self.what} was to {expected} in {self.timeout} s; it is {json.dumps(seen)}")
-        return False
-
-    def is_done(self, seen: dict[str, Any] | None) -> bool:
-        if seen is None or self.gone:
-            return seen is None and self.gone
-        if self.condition is None:
-            return True
-        try:
-            return bool(self.condition(seen))
-        except (KeyError, IndexError, TypeError, AttributeError):
-            return False  # The fields are not there yet.
-
-    def pause(self) -> float:
-        """Short pauses at first, then longer ones: slow changes should cost little."""
-        self.interval = min(self.interval * 1.5, 0.1)
-        return self.interval
-
-
-def manifest_files(path: pathlib.Path) -> list[pathlib.Path]:
-    """The file itself, or all YAML and JSON files of a folder by their names."""
-    if not path.is_dir():
-        return [path]
-    return sorted(file for file in path.iterdir() if file.suffix in ('.yaml', '.yml', '.json'))
-
-
-def _texts_of(manifest: Manifest) -> list[str]:
-    if isinstance(manifest, str) and ('\n' in manifest or '{' in manifest):
-        return [manifest]
-    if isinstance(manifest, (str, pathlib.Path)):
-        return [file.read_text() for file in manifest_files(pathlib.Path(manifest))]
-    if isinstance(manifest, Mapping):
-        return [json.dumps(manifest)]
-    return [json.dumps(item) for item in manifest]
+        return Poll(f'{resource}/{name}', look, condition, timeout, gone)

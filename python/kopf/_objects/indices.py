@@ -7,16 +7,25 @@ need no lock, and never see a dict change while they iterate it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar
-
-from kopf._objects import memos
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
 
 _K = TypeVar('_K')
 _V = TypeVar('_V')
 
 
-class Store(memos.Store[_V]):
+class Store(Collection[_V], Generic[_V]):
+    """All values of one key of an index, in no particular order: the public, read-only type."""
+
+
+class Index(Mapping[_K, Store[_V]], Generic[_K, _V]):
+    """The values that an index function has returned for all objects, by keys: the public type."""
+
+
+AnyIndices = Mapping[str, Index[Any, Any]]
+
+
+class WritableStore(Store[_V]):
     """The values of one key: at most one per object."""
 
     def __init__(self) -> None:
@@ -38,11 +47,11 @@ class Store(memos.Store[_V]):
         return any(value == known for known in self)
 
 
-class Index(memos.Index[_K, _V]):
+class WritableIndex(Index[_K, _V]):
     """The stores by their keys. A key without values is absent."""
 
     def __init__(self) -> None:
-        self._stores: dict[_K, Store[_V]] = {}
+        self._stores: dict[_K, WritableStore[_V]] = {}
         self._keys: dict[str, set[_K]] = {}  # by objects: the keys of their old values
         self._lock = threading.Lock()
 
@@ -61,7 +70,7 @@ class Index(memos.Index[_K, _V]):
     def __contains__(self, key: object) -> bool:
         return key in self._stores
 
-    def __getitem__(self, key: _K) -> Store[_V]:
+    def __getitem__(self, key: _K) -> WritableStore[_V]:
         return self._stores[key]
 
     def _replace(self, uid: str, values: Mapping[_K, _V]) -> None:
@@ -73,7 +82,7 @@ class Index(memos.Index[_K, _V]):
                 store = self._stores.get(key)
                 if store is None:
                     # Filled before readers can see it: an index has no empty stores.
-                    store = Store()
+                    store = WritableStore()
                     store._values[uid] = value
                     self._stores[key] = store
                 else:
@@ -100,11 +109,11 @@ class Index(memos.Index[_K, _V]):
                 store._values = {}
 
 
-class Indices(Mapping[str, Index[Any, Any]]):
+class Indices(Mapping[str, WritableIndex[Any, Any]]):
     """All indices of an operator by their names. All its handlers get them as kwargs."""
 
     def __init__(self, ids: Iterable[str] = ()) -> None:
-        self._indices: dict[str, Index[Any, Any]] = {}
+        self._indices: dict[str, WritableIndex[Any, Any]] = {}
         self._ensure(ids)
 
     def __len__(self) -> int:
@@ -116,13 +125,13 @@ class Indices(Mapping[str, Index[Any, Any]]):
     def __contains__(self, id: object) -> bool:
         return id in self._indices
 
-    def __getitem__(self, id: str) -> Index[Any, Any]:
+    def __getitem__(self, id: str) -> WritableIndex[Any, Any]:
         return self._indices[id]
 
     def _ensure(self, ids: Iterable[str]) -> None:
         for id in ids:
             if id not in self._indices:
-                self._indices[id] = Index()
+                self._indices[id] = WritableIndex()
 
     def _keep(self, id: str, uid: str, result: Any) -> None:
         """Store what an index function has returned for an object."""

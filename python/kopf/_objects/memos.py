@@ -1,20 +1,12 @@
-"""What handlers keep in memory: the `memo` of each object.
-
-`Index` and `Store` are the types of indices for annotations in users' code; `indices` has the
-classes behind them.
-"""
+"""The `memo` of each object: what handlers keep in memory between their calls."""
 from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kopf._native import ObjectMemory
-
-_K = TypeVar('_K')
-_V = TypeVar('_V')
 
 
 class Memo(dict[Any, Any]):
@@ -108,14 +100,3 @@ def copy_memo(memo: Any) -> Any:
     """Make the memo of a new object from the memo of the operator."""
     # Copying the usual class directly is faster than the search for a way to copy.
     return Memo(memo) if type(memo) is Memo else copy.copy(memo)
-
-
-class Store(Collection[_V], Generic[_V]):
-    """All values of one key of an index, in no particular order."""
-
-
-class Index(Mapping[_K, Store[_V]], Generic[_K, _V]):
-    """An index: the values that an index function has returned for all objects, by keys."""
-
-
-Indices = Mapping[str, Index[Any, Any]]

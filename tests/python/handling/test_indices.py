@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import kopf
-from kopf._objects.indices import Index, Indices
+from kopf._objects.indices import Indices, WritableIndex
 
 
 def content(index: Mapping[Any, Collection[Any]]) -> dict[Any, list[Any]]:
@@ -60,7 +60,7 @@ def test_nothing_can_be_changed_from_outside() -> None:
 
 def test_threads_read_while_it_changes() -> None:
     """Neither errors of iteration nor half-made changes are ever seen."""
-    index: Index[int, str] = Index()
+    index: WritableIndex[int, str] = WritableIndex()
     stop = threading.Event()
     errors: list[BaseException] = []
 
