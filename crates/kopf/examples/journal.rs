@@ -1,4 +1,4 @@
-//! An operator that writes down each of its calls: `tests/real/test_kills.py` kills it again and again, and reads them.
+//! An operator that records each of its calls: `tests/real/test_kills.py` kills it again and again, and reads them.
 //!
 //! Run with `CALLS=calls.txt cargo run -p kopf --example journal -- -A`.
 
@@ -35,7 +35,7 @@ async fn first(spec: Spec<KopfStatusSpec>, meta: Meta) -> kopf::Result<u64> {
     Ok(spec.x)
 }
 
-/// Takes some time, so that kills and changes come in the middle of a round.
+/// Takes some time, so that kills and changes come in the middle of a batch of calls.
 async fn second(spec: Spec<KopfStatusSpec>, meta: Meta) -> kopf::Result<u64> {
     write("second", &meta, spec.x)?;
     tokio::time::sleep(Duration::from_millis(spec.x * 37 % 150)).await;

@@ -7,7 +7,7 @@ mod engine;
 
 use std::time::Duration;
 
-pub use kopf_reaction::{DiffBaseStorage, Lifecycle, ProgressStorage};
+pub use kopf_reaction::{DiffBaseStorage, ProgressStorage};
 
 use crate::selector::Selector;
 
@@ -47,6 +47,22 @@ pub struct Settings {
     pub persistence: PersistenceSettings,
     /// Which handlers of an object are called first.
     pub lifecycle: Lifecycle,
+}
+
+/// Which of the handlers of an object that are due are called in one cycle, and in which order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lifecycle {
+    /// One handler: the one with the fewest attempts so far.
+    #[default]
+    Asap,
+    /// All handlers, in the order of registration.
+    AllAtOnce,
+    /// One handler: the first one.
+    OneByOne,
+    /// One handler at random.
+    Randomized,
+    /// All handlers, in random order.
+    Shuffled,
 }
 
 /// Kubernetes Events that the operator posts.

@@ -5,8 +5,6 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use kopf_reaction::Lifecycle;
-
 use super::{FromCall, Requirements};
 use crate::call::registry::{AnyFunction, RegisteredFunction, SubhandlerScope};
 use crate::call::{AnyCall, ChangeCall};
@@ -14,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::handler::{self, Handler, IntoOutcome, Parameters};
 use crate::on::trigger::Subhandler;
 use crate::on::{DeclarationError, Registration};
+use crate::settings::Lifecycle;
 
 /// The sub-handlers of the handler that takes it.
 ///
@@ -79,7 +78,7 @@ impl<S: Send + Sync + 'static> Children<S> {
 
     /// Executes the registered sub-handlers now, in the order of another lifecycle than the operator's.
     pub async fn execute_by(&self, lifecycle: Lifecycle) -> Result<()> {
-        self.scope.execute(Some(lifecycle)).await
+        self.scope.execute(Some(lifecycle.to_engine())).await
     }
 }
 

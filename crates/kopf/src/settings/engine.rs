@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use kopf_engine::{EventSource, SelectorSetting, Settings as EngineSettings};
-use kopf_reaction::Seconds;
+use kopf_reaction::{Lifecycle as EngineLifecycle, Seconds};
 
-use super::Settings;
+use super::{Lifecycle, Settings};
 use crate::selector::Selector;
 
 impl Settings {
@@ -14,7 +14,7 @@ impl Settings {
         let Self {
             posting, peering, watching, queueing, scanning, execution, background, networking, persistence, ..
         } = self;
-        let mut engine = EngineSettings { lifecycle: self.lifecycle, ..EngineSettings::default() };
+        let mut engine = EngineSettings { lifecycle: self.lifecycle.to_engine(), ..EngineSettings::default() };
         engine.posting.enabled = posting.enabled;
         engine.posting.worker_limit = posting.worker_limit;
         engine.posting.source = EventSource {
@@ -56,6 +56,19 @@ impl Settings {
         engine.persistence.compact = persistence.compact;
         engine.persistence.consistency_timeout = persistence.consistency_timeout.as_secs_f64();
         engine
+    }
+}
+
+impl Lifecycle {
+    /// The lifecycle for the engine.
+    pub(crate) fn to_engine(self) -> EngineLifecycle {
+        match self {
+            Self::Asap => EngineLifecycle::Asap,
+            Self::AllAtOnce => EngineLifecycle::AllAtOnce,
+            Self::OneByOne => EngineLifecycle::OneByOne,
+            Self::Randomized => EngineLifecycle::Randomized,
+            Self::Shuffled => EngineLifecycle::Shuffled,
+        }
     }
 }
 
