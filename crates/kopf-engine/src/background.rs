@@ -6,6 +6,7 @@
 
 mod ticking;
 mod schedule;
+mod tick;
 mod object_tasks;
 mod bodies;
 mod call;

@@ -26,7 +26,7 @@ use crate::support::log::Log;
 use crate::support::pacing::Pacing;
 
 pub use answer::{ApiError, Refusal};
-use answer::{Safety, Verdict, verdict};
+use answer::{RetryDecision, Safety, decide_retry};
 pub use counters::{RequestCounters, RequestOutcome, Verb};
 use prefetch::{PrefetchedPages, USABLE_FOR};
 use refused::Refused;
@@ -138,13 +138,13 @@ impl Api {
     }
 
     /// One page of a list. The caller says how often it is tried, since it repeats lists itself.
-    pub async fn list_page(&self, path: &str, tries: ListAttempts) -> Result<Bytes, ApiError> {
+    pub async fn list_page(&self, path: &str, attempts: ListAttempts) -> Result<Bytes, ApiError> {
         if let Some(prefetched) = self.inner.prefetched.take(path)
             && let Some(page) = prefetched.finish(self.inner.clock.instant()).await
         {
             return Ok(page);
         }
-        let backoffs: &[f64] = match tries {
+        let backoffs: &[f64] = match attempts {
             ListAttempts::Once => &[],
             ListAttempts::WithBackoffs => &self.inner.error_backoffs,
         };
@@ -274,8 +274,8 @@ impl Api {
     }
 
     /// Waits as long as many requests wait: then more work would only mean more to be kept in memory.
-    pub(crate) async fn relieved(&self) {
-        self.inner.slots.relieved().await;
+    pub(crate) async fn wait_for_capacity(&self) {
+        self.inner.slots.wait_for_capacity().await;
     }
 
     /// How many requests were made, by verb and outcome.
@@ -299,11 +299,11 @@ impl Api {
                 }
                 Err(error) => error,
             };
-            let retry_after = match verdict(call.safety, &error) {
-                Verdict::Final => return Err(error),
+            let retry_after = match decide_retry(call.safety, &error) {
+                RetryDecision::Final => return Err(error),
                 // The caller finds out what has become of it.
-                Verdict::Unclear => return Err(ApiError::Unclear { reason: error.to_string() }),
-                Verdict::Repeat { .. } if matches!(&error, ApiError::Timeout { limit, .. } if *limit < self.inner.request_timeout) =>
+                RetryDecision::Unclear => return Err(ApiError::Unclear { reason: error.to_string() }),
+                RetryDecision::Repeat { .. } if matches!(&error, ApiError::Timeout { limit, .. } if *limit < self.inner.request_timeout) =>
                 {
                     // The connection was a dead one, most probably. If the server is just slow, it gets all its time now.
                     head_timeout = self.inner.request_timeout;
@@ -312,7 +312,7 @@ impl Api {
                     self.inner.log.error(TARGET, text);
                     continue;
                 }
-                Verdict::Repeat { retry_after } => retry_after,
+                RetryDecision::Repeat { retry_after } => retry_after,
             };
             let Some(backoff) = backoffs.next() else {
                 if count > 1 {

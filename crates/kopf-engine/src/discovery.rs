@@ -9,7 +9,7 @@ mod scan;
 mod definitions;
 mod namespaces;
 pub(crate) mod schema;
-mod verdicts;
+mod warnings;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use namespaces::{NamespaceObject, NamespaceTracker};
 pub use namespaces::{NamespacePattern, matches_globs};
 use scan::{Scan, scan_group, scan_groups};
 use schema::{Definition, DefinitionStage, SchemaBook, decode_definition};
-use verdicts::SpokenVerdicts;
+use warnings::LoggedWarnings;
 
 const TARGET: &str = "kopf.engine.discovery";
 
@@ -71,38 +71,38 @@ pub struct Discovery {
 #[derive(Default)]
 struct View {
     scanned: Scanned,
-    namespaces_sight: Sight,
-    definitions_sight: Sight,
+    namespaces_visibility: Visibility,
+    definitions_visibility: Visibility,
     namespaces: NamespaceTracker,
     definitions: DefinitionTracker,
     /// Groups to be scanned again: how often it was done in vain, and when to do it.
     rescans: BTreeMap<String, (u32, Instant)>,
     /// Broken parts that were warned about.
     broken: BTreeSet<(String, String)>,
-    spoken: SpokenVerdicts,
+    warnings: LoggedWarnings,
 }
 
 /// How much is known of what there is to observe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Sight {
-    /// Nothing yet.
+enum Visibility {
+    /// Nothing is known yet.
     #[default]
-    Unseen,
-    /// What was listed, or assumed without looking.
-    Seen,
-    /// What is assumed, or was listed long ago: there is no permission, which was warned about.
+    Unknown,
+    /// Known from a listing, or assumed without one.
+    Known,
+    /// Assumed, or known from an old listing: the permission is missing, and the log has said so.
     Forbidden,
 }
 
-impl Sight {
-    fn see(&mut self) {
-        if *self == Self::Unseen {
-            *self = Self::Seen;
+impl Visibility {
+    fn set_known(&mut self) {
+        if *self == Self::Unknown {
+            *self = Self::Known;
         }
     }
 
-    /// Notes the missing permission. Says whether that is news.
-    fn forbid(&mut self) -> bool {
+    /// Notes the missing permission. Returns whether it was not known before.
+    fn set_forbidden(&mut self) -> bool {
         std::mem::replace(self, Self::Forbidden) != Self::Forbidden
     }
 }
@@ -162,7 +162,7 @@ impl Discovery {
         let patience = self.clock.instant() + PATIENCE_FOR_DEFINITIONS;
         loop {
             self.publish().await;
-            let waiting = self.view.definitions_sight == Sight::Unseen;
+            let waiting = self.view.definitions_visibility == Visibility::Unknown;
             let rescan = self.view.rescans.values().map(|(_, when)| *when).min();
             tokio::select! {
                 item = receive(&mut definitions) => self.handle_definitions(item, &mut definitions),
@@ -172,7 +172,7 @@ impl Discovery {
                     std::panic::resume_unwind(panic);
                 },
                 () = sleep_until(&self.clock, rescan) => {}
-                () = self.clock.sleep_until(patience), if waiting => self.view.definitions_sight.see(),
+                () = self.clock.sleep_until(patience), if waiting => self.view.definitions_visibility.set_known(),
             }
             self.rescan_due_groups().await;
         }
@@ -180,7 +180,7 @@ impl Discovery {
 
     fn observe_definitions(&mut self, streams: &mut JoinSet<()>) -> Option<mpsc::Receiver<StreamItem>> {
         if !self.observing || self.wanted.is_empty() {
-            self.view.definitions_sight.see();
+            self.view.definitions_visibility.set_known();
             return None;
         }
         let resource = Resource {
@@ -197,7 +197,7 @@ impl Discovery {
     fn observe_namespaces(&mut self, streams: &mut JoinSet<()>) -> Option<mpsc::Receiver<StreamItem>> {
         if self.wanted.clusterwide || !self.observing {
             self.view.namespaces.assume(self.exact_namespaces());
-            self.view.namespaces_sight.see();
+            self.view.namespaces_visibility.set_known();
             return None;
         }
         let resource = Resource {
@@ -253,10 +253,10 @@ impl Discovery {
                     for name in self.view.definitions.listing_done() {
                         self.forget_definition(&name);
                     }
-                    self.view.definitions_sight.see();
+                    self.view.definitions_visibility.set_known();
                 }
                 StreamItem::Forbidden { .. } => {
-                    if self.view.definitions_sight.forbid() {
+                    if self.view.definitions_visibility.set_forbidden() {
                         self.log.warn(TARGET, NO_DEFINITIONS.to_owned());
                     }
                 }
@@ -305,7 +305,7 @@ impl Discovery {
                 StreamItem::Rewound => {}
                 StreamItem::ListDone => {
                     self.view.namespaces.listing_done();
-                    self.view.namespaces_sight.see();
+                    self.view.namespaces_visibility.set_known();
                 }
                 StreamItem::Forbidden { listing } => self.assume_namespaces(listing),
                 StreamItem::Event { event, raw } => match serde_json::from_slice::<NamespaceObject>(&raw) {
@@ -326,7 +326,7 @@ impl Discovery {
         if listing {
             self.view.namespaces.assume(names.iter().cloned());
         }
-        if !self.view.namespaces_sight.forbid() {
+        if !self.view.namespaces_visibility.set_forbidden() {
             return;
         }
         if listing {
@@ -368,22 +368,22 @@ impl Discovery {
     async fn rescan_due_groups(&mut self) {
         let now = self.clock.instant();
         let due = self.view.rescans.iter().filter(|(_, (_, when))| *when <= now);
-        let due: Vec<(String, u32)> = due.map(|(group, (tries, _))| (group.clone(), *tries)).collect();
-        for (group, tries) in due {
+        let due: Vec<(String, u32)> = due.map(|(group, (attempts, _))| (group.clone(), *attempts)).collect();
+        for (group, attempts) in due {
             self.view.rescans.remove(&group);
             match scan_group(&self.api, &group).await {
                 Ok(scan) => self.absorb(scan),
                 Err(error) => {
                     self.log.warn(TARGET, format!("Cannot scan the resources of {group}, will try again: {error}"));
-                    self.view.rescans.insert(group, (tries, self.clock.instant() + BROKEN_RESCAN_PAUSE));
+                    self.view.rescans.insert(group, (attempts, self.clock.instant() + BROKEN_RESCAN_PAUSE));
                     continue;
                 }
             }
             // CRDs are announced a moment before, or after, the API follows them.
-            if tries < RESCANS && !self.view.definitions.agrees_about(&group, &self.view.scanned) {
-                let pause = SHORTEST_RESCAN_PAUSE * 2_u32.saturating_pow(tries);
+            if attempts < RESCANS && !self.view.definitions.agrees_about(&group, &self.view.scanned) {
+                let pause = SHORTEST_RESCAN_PAUSE * 2_u32.saturating_pow(attempts);
                 let when = self.clock.instant() + pause.min(LONGEST_RESCAN_PAUSE);
-                self.view.rescans.insert(group, (tries + 1, when));
+                self.view.rescans.insert(group, (attempts + 1, when));
             }
         }
     }
@@ -394,7 +394,7 @@ impl Discovery {
             let known = self.view.scanned.get(&part.group).into_iter().flatten();
             let kept = known.filter(|resource| resource.version == part.version).cloned();
             let fresh = scan.groups.entry(part.group.clone()).or_default();
-            let kept: Vec<_> = kept.filter(|resource| !fresh.contains(resource)).collect();
+            let kept: Vec<_> = kept.filter(|kept| !fresh.iter().any(|resource| resource.is_same(kept))).collect();
             fresh.extend(kept);
         }
         self.view.broken.retain(|(group, version)| {
@@ -420,7 +420,9 @@ impl Discovery {
 
     /// Decides what is served now; tells about it if it has changed.
     async fn publish(&mut self) {
-        if self.view.namespaces_sight == Sight::Unseen || self.view.definitions_sight == Sight::Unseen {
+        if self.view.namespaces_visibility == Visibility::Unknown
+            || self.view.definitions_visibility == Visibility::Unknown
+        {
             return;
         }
         let known: Vec<Arc<Resource>> = self.view.scanned.values().flatten().cloned().collect();
@@ -436,13 +438,13 @@ impl Discovery {
             }
         }
         let answer = |index: usize, resource: &Resource| {
-            answers.iter().any(|(answered, one)| *answered == index && **one == *resource)
+            answers.iter().any(|(answered, one)| *answered == index && one.is_same(resource))
         };
         let revision = resolve_selectors(&self.wanted.selectors, &known, &answer);
         let offset = self.wanted.selectors.len();
         let passive =
             passively_matched(&self.wanted.passive, &known, &|index, resource| answer(offset + index, resource));
-        self.view.spoken.speak(&self.wanted.selectors, &revision, &self.log);
+        self.view.warnings.log_new(&self.wanted.selectors, &revision, &self.log);
         let namespaces = if self.wanted.clusterwide {
             vec![None]
         } else {
@@ -457,8 +459,7 @@ impl Discovery {
             passive,
         };
         self.publisher.send_if_modified(|published| {
-            // By their texts, since resources with the same name count as equal whatever they can.
-            let changed = format!("{published:?}") != format!("{insight:?}");
+            let changed = **published != insight;
             if changed {
                 *published = Arc::new(insight);
             }

@@ -4,6 +4,7 @@
 //! their queue, until a stop is requested; then all of it backwards, and the cleanup handlers.
 
 mod serve;
+mod plan;
 mod streams;
 mod activities;
 mod selectors;

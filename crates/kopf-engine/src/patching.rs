@@ -17,7 +17,7 @@
 //! | 429 | Retried after the time that the server asks for, by the backoffs; then throttled. |
 //! | 401, 403 | Throttled: permissions come and go. |
 //!
-//! Throttled patcher: the object rests, and the same patch is sent afterwards. No handler is called again for it.
+//! Throttled means: the object pauses, and the same patch is sent afterwards. No handler is called again for it.
 
 mod patcher;
 mod target;
@@ -32,6 +32,7 @@ use serde_json::Value;
 pub(crate) use latest::Latest;
 pub(crate) use patcher::Patcher;
 pub(crate) use policy::{IncompletePatch, PatchError};
+pub(crate) use target::PatchDeps;
 
 use crate::ApiError;
 

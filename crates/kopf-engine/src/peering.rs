@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
-use kopf_reaction::{OwnPeer, Resource};
+use kopf_reaction::{OwnPeer, Resource, ResourceId};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -49,7 +49,8 @@ struct Inner {
     objects: Mutex<HashMap<PeeringObjectKey, RunningObject>>,
 }
 
-type PeeringObjectKey = (Arc<Resource>, Option<Arc<str>>);
+/// The resource and the namespace.
+type PeeringObjectKey = (ResourceId, Option<Arc<str>>);
 
 /// A object and its task; dropped, it ends.
 struct RunningObject {
@@ -109,8 +110,8 @@ impl Peering {
 
     fn adjust(&self, insight: &Insight) {
         let PeeringDeps { env, api, settings, pauses, .. } = &self.inner.shared.deps;
-        let keys = object_keys(insight, settings);
-        let missing = settings.peering.mandatory && keys.is_empty();
+        let locations = locations(insight, settings);
+        let missing = settings.peering.mandatory && locations.is_empty();
         if missing && !pauses.is_blocked_by(MISSING) {
             api.forget_pages();
             env.log.warn(
@@ -121,19 +122,16 @@ impl Peering {
         pauses.set(MISSING, missing);
         let mut objects = self.objects();
         objects.retain(|key, running| {
-            let served = keys.contains(key);
+            let served = locations.iter().any(|location| location.key() == *key);
             if !served {
                 pauses.set(&running.object.reason(), false);
             }
             served
         });
-        for key in keys {
-            objects.entry(key).or_insert_with_key(|(resource, namespace)| {
-                let object = Arc::new(PeeringObject::new(
-                    Arc::clone(&self.inner.shared),
-                    Arc::clone(resource),
-                    namespace.clone(),
-                ));
+        for location in locations {
+            objects.entry(location.key()).or_insert_with(|| {
+                let Location { resource, namespace } = location;
+                let object = Arc::new(PeeringObject::new(Arc::clone(&self.inner.shared), resource, namespace));
                 // Before its task runs, and before the reason of all objects is withdrawn below: nothing may start
                 // in between, since the peers of this object are not known yet.
                 pauses.set(&object.reason(), true);
@@ -148,11 +146,11 @@ impl Peering {
         pauses.set(UNKNOWN, false);
     }
 
-    /// Tells the others that we are gone. Whatever fails, they will find it out by themselves.
+    /// Announces that we are gone. If that fails, the others find it out when our lifetime is over.
     pub async fn leave(&self) {
         let running: Vec<RunningObject> = self.objects().drain().map(|(_, running)| running).collect();
         let objects: Vec<Arc<PeeringObject>> = running.iter().map(|running| Arc::clone(&running.object)).collect();
-        // So that nothing is told after the farewell.
+        // So that nothing is announced after the farewell.
         for mut running in running {
             running._task.shutdown().await;
         }
@@ -184,35 +182,46 @@ pub(crate) async fn command(
         Err(_) => return Err("the cluster could not be looked at".to_owned()),
     };
     let shared = &peering.inner.shared;
-    let keys = object_keys(&insight, &shared.deps.settings);
-    if keys.is_empty() {
+    let locations = locations(&insight, &shared.deps.settings);
+    if locations.is_empty() {
         return Err(format!("cannot find the peering resource {}", plural(&shared.deps.settings)));
     }
-    let object = |(resource, namespace): PeeringObjectKey| PeeringObject::new(Arc::clone(shared), resource, namespace);
-    let objects: Vec<PeeringObject> = keys.into_iter().map(object).collect();
-    let told = join_all(objects.iter().map(|object| object.announce(Some(command.lifetime)))).await;
-    let results = told.into_iter().collect::<Result<Vec<bool>, _>>().map_err(|error| error.to_string())?;
+    let object = |location: Location| PeeringObject::new(Arc::clone(shared), location.resource, location.namespace);
+    let objects: Vec<PeeringObject> = locations.into_iter().map(object).collect();
+    let announced = join_all(objects.iter().map(|object| object.announce(Some(command.lifetime)))).await;
+    let results = announced.into_iter().collect::<Result<Vec<bool>, _>>().map_err(|error| error.to_string())?;
     match results.iter().any(|found| *found) {
         true => Ok(()),
         false => Err(format!("there is no peering object named {:?}", shared.deps.settings.peering.name)),
     }
 }
 
+/// Where one peering object is.
+struct Location {
+    resource: Arc<Resource>,
+    namespace: Option<Arc<str>>,
+}
+
+impl Location {
+    fn key(&self) -> PeeringObjectKey {
+        (self.resource.id(), self.namespace.clone())
+    }
+}
+
 /// Where the peering objects are, by the mode of the operator.
-fn object_keys(insight: &Insight, settings: &Settings) -> Vec<PeeringObjectKey> {
+fn locations(insight: &Insight, settings: &Settings) -> Vec<Location> {
     let is_peering = |resource: &&Arc<Resource>| {
         GROUPS.contains(&resource.group.as_str()) && resource.version == "v1" && resource.plural == plural(settings)
     };
-    let resources: Vec<&Arc<Resource>> = insight.known.iter().filter(is_peering).collect();
-    let mut keys = Vec::new();
-    for resource in resources {
-        if resource.namespaced {
-            keys.extend(insight.namespaces.iter().map(|namespace| (Arc::clone(resource), namespace.clone())));
-        } else {
-            keys.push((Arc::clone(resource), None));
-        }
+    let cluster = [None];
+    let mut locations = Vec::new();
+    for resource in insight.known.iter().filter(is_peering) {
+        let namespaces = if resource.namespaced { insight.namespaces.as_slice() } else { &cluster };
+        let location =
+            |namespace: &Option<Arc<str>>| Location { resource: Arc::clone(resource), namespace: namespace.clone() };
+        locations.extend(namespaces.iter().map(location));
     }
-    keys
+    locations
 }
 
 fn plural(settings: &Settings) -> &'static str {

@@ -32,10 +32,10 @@ pub use sink::{SinkClosed, StreamSink};
 
 const TARGET: &str = "kopf.engine.watch";
 
-/// After so many silent watches in a row, everything is listed anew: a living server sends bookmarks.
+/// After this many silent watches in a row, everything is listed again: a living server sends bookmarks.
 const SILENCES_BEFORE_RELISTING: u32 = 3;
 
-/// After so many failures in a row, the version to go on from is not trusted any more.
+/// After this many failures in a row, the version to continue from is not trusted any more.
 const FAILURES_BEFORE_RELISTING: u32 = 5;
 
 /// What comes out of a stream.
@@ -52,17 +52,17 @@ pub enum StreamItem {
     /// The listing is over. What was not listed since the latest `ListStarted` does not exist,
     /// though its deletion was never seen: the consumer drops what it remembers of it.
     ListDone,
-    /// There is no permission; told once per streak, only for [`OnForbidden::Notify`].
+    /// There is no permission; delivered once per streak, only for [`OnForbidden::Notify`].
     Forbidden { listing: bool },
 }
 
-/// Who speaks about missing permissions.
+/// Who logs missing permissions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnForbidden {
     /// The stream itself warns.
     #[default]
     Warn,
-    /// The consumer is told by an item, and warns in its own words.
+    /// The stream notifies the consumer by an item, and the consumer warns.
     Notify,
 }
 
@@ -118,13 +118,13 @@ enum Listing {
     Streamed,
 }
 
-/// What the supervisor keeps from one try to the next.
+/// What the supervisor keeps from one attempt to the next.
 struct Progress {
     position: Position,
     listing: Listing,
     filters: Filters,
     streak: Streak,
-    /// Whether the current try has got as far as a living watch.
+    /// Whether the current attempt has got as far as a living watch.
     worked: bool,
     /// The version of the server when it was last known.
     version: Option<u64>,
@@ -135,7 +135,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// The next try begins with a listing.
+    /// The next attempt begins with a listing.
     fn relist(&mut self) {
         self.silences = 0;
         let position = std::mem::take(&mut self.position);
@@ -197,7 +197,7 @@ impl WatchStream {
         self.watch(progress, output).await
     }
 
-    /// Decides what follows an ending: the pause before the next try, or None for the end.
+    /// Decides what follows an ending: the pause before the next attempt, or None for the end.
     async fn handle_end(
         &self,
         progress: &mut Progress,
@@ -235,7 +235,7 @@ impl WatchStream {
         self.health.fail(progress.streak.failures(), reason.clone());
         self.health.enter(StreamState::Waiting);
         let listing = matches!(progress.position, Position::Unlisted);
-        if reaction.speak {
+        if reaction.must_log {
             match (&error, self.on_forbidden) {
                 (Some(ApiError::Forbidden(_)), OnForbidden::Notify) => {
                     output.deliver(StreamItem::Forbidden { listing }).await.ok()?;

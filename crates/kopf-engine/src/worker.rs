@@ -5,11 +5,13 @@
 
 mod pass;
 mod reactor;
+mod cycles;
 mod cycle;
 mod driver;
 mod indexes;
 mod own_updates;
 mod gone;
+mod outcome;
 mod memory;
 
 pub(crate) use memory::ObjectMemory;

@@ -22,6 +22,6 @@ pub use handler::{Activity, ErrorsMode, Handler, HandlerType};
 pub use handler_set::HandlerSet;
 pub(crate) use reason::purpose_title;
 pub use reason::{EventType, Reason};
-pub use resource::Resource;
+pub use resource::{Resource, ResourceId};
 pub use selector::{ResolvedSelectors, Selection, Selector, ServedSelector, passively_matched, resolve_selectors};
 pub use webhook::{WebhookOptions, WebhookType};

@@ -41,8 +41,8 @@ pub use cycle::{
 };
 pub use declare::{
     Activity, BackgroundOptions, Backoff, Condition, ErrorsMode, EventType, Filter, Handler, HandlerSet, HandlerType,
-    InitialDelay, Reason, ResolvedSelectors, Resource, Seconds, Selection, Selector, ServedSelector, WebhookOptions,
-    WebhookType, passively_matched, resolve_selectors,
+    InitialDelay, Reason, ResolvedSelectors, Resource, ResourceId, Seconds, Selection, Selector, ServedSelector,
+    WebhookOptions, WebhookType, passively_matched, resolve_selectors,
 };
 pub use filters::{FilterAnswers, FilterDepth, FilterQuestion, FilterSlot, FilterSubject, select_handlers};
 pub use indexing::{IndexFailures, Indexing, IndexingConclusion, IndexingStep};

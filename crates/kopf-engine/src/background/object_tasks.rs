@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::bodies::{Dictionaries, LatestBody};
-use super::schedule::Tick;
+use super::tick::Tick;
 use crate::front::{CycleContext, FrontSlot, LiveBody};
 use crate::support::{ObjectKey, ResourceKey};
 
@@ -43,7 +43,7 @@ struct State {
     /// What the essence was then.
     essence: u64,
     runs: Vec<TaskSlot>,
-    /// The handlers that have ended on their own; usually none, which takes less room than an empty list.
+    /// The handlers that have ended on their own; usually none, which takes less memory than an empty list.
     ended: Option<Box<Ended>>,
     /// The object is not remembered any more: nobody needs to be told about its runs.
     forgotten: bool,
@@ -59,7 +59,7 @@ struct Ended(Vec<Arc<str>>);
 /// One run and its place in the schedule.
 struct TaskSlot {
     run: BackgroundTask,
-    /// The number of its entry in the schedule. An entry under another number is void.
+    /// The number of its entry in the schedule. An entry under another number is stale.
     number: u32,
     /// Whether there is such an entry.
     scheduled: bool,
@@ -72,10 +72,10 @@ struct TaskSlot {
 pub(super) struct FollowUp {
     /// To be put into the schedule: when, and under which number.
     pub schedule: Vec<(Duration, u32)>,
-    /// So many entries of the schedule are void now.
+    /// How many entries of the schedule are stale now.
     pub stale: usize,
     pub call: Option<TaskCall>,
-    /// The cycle of the object has to decide anew.
+    /// The cycle of the object must decide again.
     pub requeue: bool,
     /// Some run has ended, or was given up.
     pub ended: bool,
@@ -89,7 +89,7 @@ pub(super) struct TaskCall {
     pub live: Arc<LiveBody>,
 }
 
-/// What the companion needs from outside to decide.
+/// What the tasks need from outside to decide.
 #[derive(Clone, Copy)]
 pub(super) struct TaskContext<'a> {
     pub now: Moment,
@@ -150,7 +150,7 @@ impl ObjectTasks {
         self.state().forgotten
     }
 
-    /// The essence of the object is this; if it has changed, the idling begins anew.
+    /// The essence of the object is this; if it has changed, the object is idle from now on.
     pub fn essence_seen(&self, essence: u64, context: TaskContext<'_>) -> FollowUp {
         let mut follow_up = FollowUp::default();
         let mut state = self.state();
@@ -207,7 +207,7 @@ impl ObjectTasks {
         FollowUp { requeue: false, ..follow_up }
     }
 
-    /// Whether the entry of the schedule is for a timer that is about to be called; None if it is void.
+    /// Whether the entry of the schedule is for a timer that is about to be called; None if it is stale.
     pub fn is_for_timer(&self, number: u32) -> Option<bool> {
         let state = self.state();
         let slot = state.runs.iter().find(|slot| slot.number == number && slot.scheduled)?;
@@ -343,7 +343,7 @@ pub(super) fn declared_delay(handler: &Handler) -> Option<f64> {
     }
 }
 
-/// The list of all companions, to reach each of them.
+/// The tasks of all objects, to reach each of them.
 #[derive(Default)]
 pub(super) struct AllObjectTasks {
     places: Vec<Weak<ObjectTasks>>,
@@ -351,17 +351,17 @@ pub(super) struct AllObjectTasks {
 }
 
 impl AllObjectTasks {
-    /// Makes a companion that knows its place.
+    /// Adds the tasks of one object, which know their place.
     pub fn add(&mut self, make: impl FnOnce(u32) -> ObjectTasks) -> Arc<ObjectTasks> {
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(Weak::new());
             u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
         });
-        let companion = Arc::new(make(place));
+        let tasks = Arc::new(make(place));
         if let Some(kept) = self.places.get_mut(place as usize) {
-            *kept = Arc::downgrade(&companion);
+            *kept = Arc::downgrade(&tasks);
         }
-        companion
+        tasks
     }
 
     pub fn remove(&mut self, place: u32) {
@@ -381,11 +381,10 @@ mod tests {
     use super::*;
 
     /// There is one of each per object with a timer. Together with what the queue and the memory keep of an object, the
-    /// packed body, and the entry of the schedule, a timer that waits must stay below a KiB.
+    /// compressed body, and the entry of the schedule, a waiting timer must stay below a KiB.
     #[test]
-    fn a_timer_that_waits_is_small() {
+    fn a_waiting_timer_is_small() {
         assert!(size_of::<ObjectTasks>() <= 144, "{}", size_of::<ObjectTasks>());
         assert!(size_of::<TaskSlot>() <= 80, "{}", size_of::<TaskSlot>());
-        assert!(size_of::<crate::background::schedule::DueTask>() <= 24);
     }
 }

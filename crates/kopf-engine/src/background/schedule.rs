@@ -1,7 +1,7 @@
 //! When something is due: one heap for all daemons and timers of the operator, a few words per entry.
 //!
-//! Whoever is put off gets a new entry under a new number; the old one is void, and is dropped when its time comes,
-//! or earlier if too many of them have gathered.
+//! A task that is postponed gets a new entry under a new number. Its old entry is stale: it is dropped when its time
+//! comes, or earlier if there are too many stale entries.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,46 +9,30 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use super::object_tasks::ObjectTasks;
+use super::tick::Tick;
 
-/// Void entries that are not worth a clean-up.
+/// Stale entries that are not worth removing.
 const STALE_AT_LEAST: usize = 1024;
 
 /// The heap.
 #[derive(Default)]
 pub(super) struct Schedule {
     entries: BinaryHeap<Reverse<DueTask>>,
-    /// How many of them are void, as far as it is known.
+    /// How many of them are stale, as far as it is known.
     stale: usize,
-}
-
-/// The time since the beginning of the operator in nanoseconds, which takes half of the room of a [`Duration`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Tick(u64);
-
-impl From<Duration> for Tick {
-    fn from(duration: Duration) -> Self {
-        // That is enough for five centuries.
-        Self(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
-    }
-}
-
-impl From<Tick> for Duration {
-    fn from(tick: Tick) -> Self {
-        Self::from_nanos(tick.0)
-    }
 }
 
 /// One thing to come back to.
 pub(super) struct DueTask {
     pub at: Tick,
-    /// Entries of objects that are forgotten lead to nowhere.
+    /// Gone if the object is forgotten.
     pub tasks: Weak<ObjectTasks>,
-    /// Which run of the object.
+    /// Which task of the object, by its number.
     pub run: u32,
 }
 
 impl Schedule {
-    /// Gives whether it comes before all others.
+    /// Returns whether it comes before all others.
     pub fn add(&mut self, entry: DueTask) -> bool {
         let is_first = self.entries.peek().is_none_or(|Reverse(next)| entry.at < next.at);
         self.entries.push(Reverse(entry));
@@ -72,12 +56,12 @@ impl Schedule {
         self.entries.pop().map(|Reverse(entry)| entry)
     }
 
-    /// An entry that was taken out had been void.
+    /// An entry that was taken out was stale.
     pub fn dropped_stale(&mut self) {
         self.stale = self.stale.saturating_sub(1);
     }
 
-    /// All the entries, if more than half of them are void; to be given back by [`Schedule::refill`].
+    /// All the entries, if more than half of them are stale; to be returned by [`Schedule::refill`].
     pub fn take_if_stale(&mut self) -> Option<Vec<DueTask>> {
         if self.stale < STALE_AT_LEAST || self.stale * 2 < self.entries.len() {
             return None;
@@ -108,5 +92,16 @@ impl PartialOrd for DueTask {
 impl Ord for DueTask {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.at.cmp(&other.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// There is one per waiting timer.
+    #[test]
+    fn an_entry_is_small() {
+        assert!(size_of::<DueTask>() <= 24, "{}", size_of::<DueTask>());
     }
 }

@@ -216,7 +216,7 @@ pub(super) enum Safety {
 
 /// What to do after a failed try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum RetryDecision {
     /// Try again, not before what the server asks for.
     Repeat { retry_after: Option<Duration> },
     /// The next try would fare no better.
@@ -226,18 +226,18 @@ pub(super) enum Verdict {
 }
 
 /// Decides after a failed try.
-pub(super) fn verdict(safety: Safety, error: &ApiError) -> Verdict {
-    let repeat = Verdict::Repeat { retry_after: error.retry_after() };
+pub(super) fn decide_retry(safety: Safety, error: &ApiError) -> RetryDecision {
+    let repeat = RetryDecision::Repeat { retry_after: error.retry_after() };
     let lost = match safety {
         Safety::Repeatable => repeat,
-        Safety::OnlyOnce => Verdict::Unclear,
+        Safety::OnlyOnce => RetryDecision::Unclear,
     };
     match error {
         ApiError::TooManyRequests(_) | ApiError::Unauthorized(_) | ApiError::Connecting { .. } => repeat,
         // A server that says when to come back has not begun with the request.
         ApiError::Server(refusal) if refusal.code == 503 && refusal.retry_after.is_some() => repeat,
         ApiError::Server(_) | ApiError::Timeout { .. } | ApiError::Connection { .. } => lost,
-        _ => Verdict::Final,
+        _ => RetryDecision::Final,
     }
 }
 
@@ -296,35 +296,35 @@ mod tests {
     }
 
     #[test]
-    fn verdicts() {
-        let repeat = Verdict::Repeat { retry_after: None };
+    fn retry_decisions() {
+        let repeat = RetryDecision::Repeat { retry_after: None };
         let timeout = || ApiError::Timeout { what: String::new(), limit: Duration::ZERO };
         let lost = || ApiError::Connection { what: String::new(), source: "lost".into() };
         let unsent = || ApiError::Connecting { what: String::new(), source: "refused".into() };
         let busy = r#"{"kind":"Status","details":{"retryAfterSeconds":1}}"#;
-        let later = Verdict::Repeat { retry_after: Some(Duration::from_secs(1)) };
-        // The error, then the verdict for what may be repeated and for what may not.
+        let later = RetryDecision::Repeat { retry_after: Some(Duration::from_secs(1)) };
+        // The error, then the decision for what may be repeated and for what may not.
         let cases = [
             (refused(429, ""), repeat, repeat),
             (refused(429, busy), later, later),
             (refused(503, busy), later, later),
-            (refused(503, ""), repeat, Verdict::Unclear),
-            (refused(500, ""), repeat, Verdict::Unclear),
-            (refused(504, busy), later, Verdict::Unclear),
-            (timeout(), repeat, Verdict::Unclear),
-            (lost(), repeat, Verdict::Unclear),
+            (refused(503, ""), repeat, RetryDecision::Unclear),
+            (refused(500, ""), repeat, RetryDecision::Unclear),
+            (refused(504, busy), later, RetryDecision::Unclear),
+            (timeout(), repeat, RetryDecision::Unclear),
+            (lost(), repeat, RetryDecision::Unclear),
             (unsent(), repeat, repeat),
             (refused(401, ""), repeat, repeat),
-            (refused(400, ""), Verdict::Final, Verdict::Final),
-            (refused(403, ""), Verdict::Final, Verdict::Final),
-            (refused(404, ""), Verdict::Final, Verdict::Final),
-            (refused(409, ""), Verdict::Final, Verdict::Final),
-            (refused(410, ""), Verdict::Final, Verdict::Final),
-            (refused(422, ""), Verdict::Final, Verdict::Final),
+            (refused(400, ""), RetryDecision::Final, RetryDecision::Final),
+            (refused(403, ""), RetryDecision::Final, RetryDecision::Final),
+            (refused(404, ""), RetryDecision::Final, RetryDecision::Final),
+            (refused(409, ""), RetryDecision::Final, RetryDecision::Final),
+            (refused(410, ""), RetryDecision::Final, RetryDecision::Final),
+            (refused(422, ""), RetryDecision::Final, RetryDecision::Final),
         ];
         for (error, repeatable, only_once) in cases {
-            assert_eq!(verdict(Safety::Repeatable, &error), repeatable, "{error}");
-            assert_eq!(verdict(Safety::OnlyOnce, &error), only_once, "{error}");
+            assert_eq!(decide_retry(Safety::Repeatable, &error), repeatable, "{error}");
+            assert_eq!(decide_retry(Safety::OnlyOnce, &error), only_once, "{error}");
         }
     }
 

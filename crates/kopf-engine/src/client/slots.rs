@@ -8,16 +8,16 @@ pub(super) struct Slots {
     limit: usize,
     free: Semaphore,
     waiting: AtomicUsize,
-    /// The crowd is over.
-    relief: Notify,
+    /// There is capacity again.
+    freed: Notify,
 }
 
-/// Counts as a waiting one as long as it lives: it may be dropped before its turn.
+/// Counts as a waiting one as long as it lives: it may be dropped before it has its slot.
 struct Waiting<'a>(&'a Slots);
 
 impl Slots {
     pub fn new(limit: usize) -> Self {
-        Self { limit, free: Semaphore::new(limit), waiting: AtomicUsize::new(0), relief: Notify::new() }
+        Self { limit, free: Semaphore::new(limit), waiting: AtomicUsize::new(0), freed: Notify::new() }
     }
 
     /// Waits for a slot, in the order of coming.
@@ -34,18 +34,18 @@ impl Slots {
     }
 
     /// Whether as many wait as there are slots.
-    fn is_crowded(&self) -> bool {
+    fn is_saturated(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) >= self.limit
     }
 
-    /// Waits until it is not crowded (any more).
-    pub async fn relieved(&self) {
+    /// Waits until there is capacity.
+    pub async fn wait_for_capacity(&self) {
         loop {
-            let relief = self.relief.notified();
-            if !self.is_crowded() {
+            let freed = self.freed.notified();
+            if !self.is_saturated() {
                 return;
             }
-            relief.await;
+            freed.await;
         }
     }
 }
@@ -53,7 +53,7 @@ impl Slots {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if self.0.waiting.fetch_sub(1, Ordering::Relaxed) == self.0.limit {
-            self.0.relief.notify_waiters();
+            self.0.freed.notify_waiters();
         }
     }
 }
@@ -68,21 +68,21 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_crowd_is_as_many_as_there_are_slots() {
+    async fn saturated_means_as_many_waiting_as_slots() {
         let slots = Slots::new(2);
         let first = slots.take().await;
         let second = slots.take().await;
-        assert!(first.is_some() && second.is_some() && !slots.is_crowded());
+        assert!(first.is_some() && second.is_some() && !slots.is_saturated());
         let mut third = Box::pin(slots.take());
         let mut fourth = Box::pin(slots.take());
-        assert!(third.as_mut().now_or_never().is_none() && !slots.is_crowded());
-        assert!(fourth.as_mut().now_or_never().is_none() && slots.is_crowded());
-        let mut relieved = pin!(slots.relieved());
-        assert!(relieved.as_mut().now_or_never().is_none());
+        assert!(third.as_mut().now_or_never().is_none() && !slots.is_saturated());
+        assert!(fourth.as_mut().now_or_never().is_none() && slots.is_saturated());
+        let mut capacity = pin!(slots.wait_for_capacity());
+        assert!(capacity.as_mut().now_or_never().is_none());
         drop(first);
         let third = third.await;
-        assert!(third.is_some() && !slots.is_crowded());
-        relieved.await;
+        assert!(third.is_some() && !slots.is_saturated());
+        capacity.await;
     }
 
     #[tokio::test]
@@ -91,12 +91,12 @@ mod tests {
         let _slot = slots.take().await;
         let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(slots.take())).collect();
         assert!(waiting.iter_mut().all(|one| one.as_mut().now_or_never().is_none()));
-        let relieved = join_all((0..2).map(|_| slots.relieved()));
-        let mut relieved = pin!(relieved);
-        assert!(relieved.as_mut().now_or_never().is_none());
+        let capacity = join_all((0..2).map(|_| slots.wait_for_capacity()));
+        let mut capacity = pin!(capacity);
+        assert!(capacity.as_mut().now_or_never().is_none());
         waiting.truncate(1);
-        assert!(slots.is_crowded() && relieved.as_mut().now_or_never().is_none());
+        assert!(slots.is_saturated() && capacity.as_mut().now_or_never().is_none());
         waiting.clear();
-        relieved.await;
+        capacity.await;
     }
 }

@@ -61,7 +61,7 @@ fn prefetchable_resource(selector: &Selector) -> Option<Resource> {
 }
 
 /// What there is to serve at the moment.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Insight {
     /// Whether the resources and namespaces were looked at; nothing is known before that.
     pub ready: bool,
@@ -80,13 +80,13 @@ pub struct Insight {
 impl Insight {
     /// The indexes of the selectors that match the resource; callbacks have been asked already.
     pub fn selectors_of(&self, resource: &Resource) -> &[usize] {
-        let index = self.resources.iter().position(|known| **known == *resource);
+        let index = self.resources.iter().position(|known| known.is_same(resource));
         index.and_then(|index| self.matching.get(index)).map_or(&[], Vec::as_slice)
     }
 
     /// The indexes of the passive selectors that match the resource.
     pub fn passive_selectors_of(&self, resource: &Resource) -> &[usize] {
-        self.passive.iter().find(|(known, _)| **known == *resource).map_or(&[], |(_, indexes)| indexes.as_slice())
+        self.passive.iter().find(|(known, _)| known.is_same(resource)).map_or(&[], |(_, indexes)| indexes.as_slice())
     }
 }
 

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kopf_reaction::{Handler, HandlerType, ServedSelector, find_duplicate_conversion};
-use regex_lite::Regex;
+use kopf_reaction::Handler;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::selectors::FrontSelectorCallbacks;
+use super::plan::Plan;
 use super::streams::{StreamDeps, Streams};
 use super::{Operator, OperatorError, OperatorOptions};
 use crate::admission::Reviews;
@@ -16,8 +15,8 @@ use crate::admission::managed::{Managed, Managing};
 use crate::background::{Background, BackgroundDeps};
 use crate::calls::Caller;
 use crate::discovery::schema::SchemaBook;
-use crate::front::{Configuration, SelectorCallbacks, Services};
-use crate::patching::Patcher;
+use crate::front::{SelectorCallbacks, Services};
+use crate::patching::{PatchDeps, Patcher};
 use crate::peering::{self, Peering, PeeringDeps};
 use crate::probes::Phase;
 use crate::queue::{Queue, WeakQueue};
@@ -25,7 +24,7 @@ use crate::stream::first_page;
 use crate::support::idle::IdleDetector;
 use crate::support::{Clock, Env, Stop};
 use crate::worker::{Reactor, ReactorDeps};
-use crate::{Api, Discovery, Insight, NamespacePattern, Poster, PosterWorkers, Settings, Vault, Wanted};
+use crate::{Api, Discovery, Insight, Poster, PosterWorkers, Settings, Vault};
 
 /// How long events may be posted after everything else has stopped.
 const POSTING_PATIENCE: Duration = Duration::from_secs(2);
@@ -100,50 +99,6 @@ async fn connect(
     let (poster, posting) = Poster::start(api.clone(), &settings.posting, source, clock.clone(), log.clone());
     operator.caller.front.connected(Services { poster, vault });
     Ok(Some(Connected { api, posting }))
-}
-
-/// What the handlers and the options want to be served.
-struct Plan {
-    handlers: Arc<[Arc<Handler>]>,
-    webhooks: Vec<Arc<Handler>>,
-    wanted: Wanted,
-    selector_callbacks: Arc<dyn SelectorCallbacks>,
-}
-
-impl Plan {
-    fn new(
-        operator: &Operator,
-        options: &OperatorOptions,
-        configuration: &Configuration,
-    ) -> Result<Self, OperatorError> {
-        let handlers: Arc<[Arc<Handler>]> = served_handlers(configuration).into();
-        let webhooks = webhook_handlers(configuration);
-        if let Some((one, other)) = find_duplicate_conversion(&webhooks) {
-            let options = one.webhook.clone();
-            let (from, to) = options.map(|options| (options.from, options.to)).unwrap_or_default();
-            let (from, to) = (from.unwrap_or_default(), to.unwrap_or_default());
-            let text =
-                format!("{} and {} are for the same conversion, from {from} to {to}", one.title(), other.title());
-            return Err(OperatorError::Configuration(text));
-        }
-        let expressions = options.namespace_expressions.iter().map(|expression| whole_name(expression));
-        let expressions = expressions.collect::<Result<Vec<Regex>, _>>()?;
-        let globs = options.namespaces.iter().cloned().map(NamespacePattern::Globs);
-        let wanted = Wanted {
-            selectors: handlers.iter().map(|handler| served_selector(handler)).collect(),
-            passive: webhooks.iter().map(|handler| handler.selector.clone().unwrap_or_default()).collect(),
-            namespaces: expressions.iter().map(|_| NamespacePattern::Callback).chain(globs).collect(),
-            groups: Peering::groups(&configuration.settings),
-            clusterwide: options.clusterwide,
-        };
-        let selector_callbacks = Arc::new(FrontSelectorCallbacks {
-            front: Arc::clone(&operator.caller.front),
-            handlers: handlers.iter().chain(&webhooks).cloned().collect(),
-            expressions,
-            log: operator.env.log.clone(),
-        });
-        Ok(Self { handlers, webhooks, wanted, selector_callbacks })
-    }
 }
 
 /// The plan, and what discovery finds for it.
@@ -267,14 +222,14 @@ fn start_queue(
     let front = &operator.caller.front;
     let metrics = operator.caller.metrics.clone();
     let caller = Arc::new(Caller::new(Arc::clone(front), clock.clone(), log.clone(), metrics, handlers));
-    let patcher = Arc::new(Patcher::new(
-        api.clone(),
-        Arc::clone(front),
-        clock.clone(),
-        log.clone(),
-        Arc::clone(settings),
-        schemas.clone(),
-    ));
+    let deps = PatchDeps {
+        api: api.clone(),
+        front: Arc::clone(front),
+        clock: clock.clone(),
+        log: log.clone(),
+        settings: Arc::clone(settings),
+    };
+    let patcher = Arc::new(Patcher::new(deps, schemas.clone()));
     let idle = IdleDetector::default();
     let make_reactor = |queue: WeakQueue| {
         let deps = BackgroundDeps {
@@ -376,33 +331,4 @@ impl Drop for KilledOnDrop {
         self.0.kill();
         self.1.kill();
     }
-}
-
-/// The handlers of objects that this engine serves.
-fn served_handlers(configuration: &Configuration) -> Vec<Arc<Handler>> {
-    let served = |handler: &&Arc<Handler>| {
-        matches!(
-            handler.handler_type,
-            HandlerType::Event | HandlerType::Change | HandlerType::Index | HandlerType::Daemon | HandlerType::Timer
-        )
-    };
-    configuration.handlers.iter().filter(served).cloned().collect()
-}
-
-/// The handlers of webhooks.
-fn webhook_handlers(configuration: &Configuration) -> Vec<Arc<Handler>> {
-    let handlers = configuration.handlers.iter().filter(|handler| handler.handler_type == HandlerType::Webhook);
-    handlers.filter(|handler| handler.webhook.is_some()).cloned().collect()
-}
-
-fn served_selector(handler: &Handler) -> ServedSelector {
-    ServedSelector {
-        selector: handler.selector.clone().unwrap_or_default(),
-        patching: matches!(handler.handler_type, HandlerType::Change | HandlerType::Daemon | HandlerType::Timer),
-    }
-}
-
-fn whole_name(expression: &str) -> Result<Regex, OperatorError> {
-    let invalid = |error| OperatorError::Configuration(format!("the namespace pattern {expression}: {error}"));
-    Regex::new(&format!("^(?:{expression})$")).map_err(invalid)
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use kopf_reaction::{Handler, HandlerSet, Resource};
+use kopf_reaction::{Handler, HandlerSet, Resource, ResourceId};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -20,7 +20,7 @@ const TARGET: &str = "kopf.engine.serving";
 /// The streams of one operator. Dropped, it ends all of them.
 pub(crate) struct Streams {
     deps: StreamDeps,
-    resources: HashMap<Arc<Resource>, WatchedResource>,
+    resources: HashMap<ResourceId, WatchedResource>,
     next_stream: u64,
     /// As the streams know it.
     paused: Option<Blocker>,
@@ -42,6 +42,8 @@ pub(crate) struct StreamDeps {
 /// One resource that is watched.
 struct WatchedResource {
     key: ResourceKey,
+    /// As discovery has described it last.
+    resource: Arc<Resource>,
     streams: HashMap<Option<Arc<str>>, Stream>,
 }
 
@@ -95,13 +97,13 @@ impl Streams {
         let _blocker = self.deps.queue.block();
         self.paused = must_pause.then(|| self.deps.queue.block());
         let mut resources = std::mem::take(&mut self.resources);
-        for (resource, watched) in &mut resources {
+        for watched in resources.values_mut() {
             for (namespace, stream) in &mut watched.streams {
                 if must_pause {
                     (stream.tasks, stream.health) = (JoinSet::new(), None);
                 } else {
                     self.deps.queue.expect(watched.key, stream.number, Expected::Objects);
-                    self.run(watched.key, resource, namespace.clone(), stream);
+                    self.run(watched.key, &watched.resource, namespace.clone(), stream);
                 }
             }
         }
@@ -114,10 +116,10 @@ impl Streams {
         // Until all streams are there: the first objects must not be handled before the last resource is indexed.
         let _blocker = self.deps.queue.block();
         let (log, queue) = (&self.deps.env.log, &self.deps.queue);
-        self.resources.retain(|resource, watched| {
-            let served = insight.resources.contains(resource);
+        self.resources.retain(|_, watched| {
+            let served = insight.resources.iter().any(|resource| resource.is_same(&watched.resource));
             if !served {
-                log.debug(TARGET, format!("Stopped serving {resource}."));
+                log.debug(TARGET, format!("Stopped serving {}.", watched.resource));
                 queue.remove_resource(watched.key);
             }
             served
@@ -132,12 +134,16 @@ impl Streams {
             insight.selectors_of(resource).iter().filter_map(|index| self.deps.handlers.get(*index).cloned());
         let served = Arc::new(self.deps.queue.reactor().serve(resource, HandlerSet::for_resource(resource, matching)));
         // The same resource may have changed in its details, such as its subresources.
-        let mut watched = match self.resources.remove_entry(resource) {
-            Some((_, watched)) => {
+        let mut watched = match self.resources.remove(&resource.id()) {
+            Some(watched) => {
                 self.deps.queue.replace_resource(watched.key, served);
-                watched
+                WatchedResource { resource: Arc::clone(resource), ..watched }
             }
-            None => WatchedResource { key: self.deps.queue.add_resource(served), streams: HashMap::new() },
+            None => WatchedResource {
+                key: self.deps.queue.add_resource(served),
+                resource: Arc::clone(resource),
+                streams: HashMap::new(),
+            },
         };
         let cluster = [None];
         let namespaces = if resource.namespaced { insight.namespaces.as_slice() } else { &cluster };
@@ -154,7 +160,7 @@ impl Streams {
                 watched.streams.insert(namespace.clone(), stream);
             }
         }
-        self.resources.insert(Arc::clone(resource), watched);
+        self.resources.insert(resource.id(), watched);
     }
 
     fn start(&mut self, key: ResourceKey, resource: &Arc<Resource>, namespace: Option<Arc<str>>) -> Stream {

@@ -9,19 +9,14 @@ use serde_json::{Map, Value};
 
 use super::policy::ErrorPolicy;
 use super::results::{Stored, store_result};
-use super::target::PatchTarget;
+use super::target::{PatchDeps, PatchTarget};
 use super::{Applied, IncompletePatch, ObjectPatch, PatchError};
 use crate::discovery::schema::SchemaBook;
-use crate::front::{CycleContext, Front};
+use crate::front::CycleContext;
 use crate::support::log::OBJECTS;
-use crate::{Api, Clock, Log, Settings};
 
 pub(crate) struct Patcher {
-    pub(super) api: Api,
-    pub(super) front: Arc<dyn Front>,
-    pub(super) clock: Clock,
-    pub(super) log: Log,
-    settings: Arc<Settings>,
+    deps: PatchDeps,
     /// What the CRDs keep in the status.
     schemas: SchemaBook,
     /// The handlers whose results do not fit the schema, as far as the log has said so.
@@ -29,15 +24,8 @@ pub(crate) struct Patcher {
 }
 
 impl Patcher {
-    pub fn new(
-        api: Api,
-        front: Arc<dyn Front>,
-        clock: Clock,
-        log: Log,
-        settings: Arc<Settings>,
-        schemas: SchemaBook,
-    ) -> Self {
-        Self { api, front, clock, log, settings, schemas, warned: Mutex::default() }
+    pub fn new(deps: PatchDeps, schemas: SchemaBook) -> Self {
+        Self { deps, schemas, warned: Mutex::default() }
     }
 
     /// Patches the object.
@@ -47,18 +35,13 @@ impl Patcher {
         body: &Body,
         patch: &ObjectPatch,
     ) -> Result<Applied, IncompletePatch> {
-        let mut target = PatchTarget::of(self, context, body);
+        let mut target = PatchTarget::of(&self.deps, context, body);
         match target.apply(context, body, patch).await {
             Ok(applied) => Ok(applied),
             Err(PatchError::Replaced) => Ok(Applied::Gone),
             Err(PatchError::Api(error)) if ErrorPolicy::of(&error) == ErrorPolicy::Gone => Ok(Applied::Gone),
             Err(error) => Err(IncompletePatch { error, latest: target.read().ok().flatten() }),
         }
-    }
-
-    /// The pauses between the attempts of a patch whose answers are unclear, in seconds.
-    pub(super) fn backoffs(&self) -> &[f64] {
-        &self.settings.networking.error_backoffs
     }
 
     /// Adds the result of a handler to the wanted patch, where the schema keeps it.
@@ -76,20 +59,20 @@ impl Patcher {
         {
             let handler = python_repr(&Value::from(&**id));
             let text = format!("The result of handler {handler} cannot be stored: {reason}");
-            self.log.about(reference, Severity::Warning, text);
+            self.deps.log.about(reference, Severity::Warning, text);
         }
     }
 
     /// Logs what is about to be sent, for debugging.
     pub fn log_patch(&self, reference: &Arc<ObjectReference>, patch: &ObjectPatch) {
-        if !self.log.enabled(Severity::Debug, OBJECTS) {
+        if !self.deps.log.enabled(Severity::Debug, OBJECTS) {
             return;
         }
         let mut whole = patch.wanted.clone().unwrap_or_else(|| Map::new().into());
         kopf_object::combine(&mut whole, patch.stored.as_value());
         if whole.as_object().is_some_and(|fields| !fields.is_empty()) {
             let text = format!("Merge-patching the resource with: {}", python_repr(&whole));
-            self.log.about(reference, Severity::Debug, text);
+            self.deps.log.about(reference, Severity::Debug, text);
         }
     }
 
@@ -99,17 +82,17 @@ impl Patcher {
             Applied::Nothing => {}
             Applied::Gone => {
                 let text = "Patching was skipped: the object does not exist anymore.".to_owned();
-                self.log.about(reference, Severity::Debug, text);
+                self.deps.log.about(reference, Severity::Debug, text);
             }
             Applied::Patched { inconsistencies, refusals, .. } => {
                 for refusal in refusals {
                     let text =
                         format!("The API has rejected a patch; what the handlers wanted there is lost: {refusal}");
-                    self.log.about(reference, Severity::Error, text);
+                    self.deps.log.about(reference, Severity::Error, text);
                 }
                 if !inconsistencies.is_empty() {
                     let text = format!("Merge-patching finished with inconsistencies: {}", diff_repr(inconsistencies));
-                    self.log.about(reference, Severity::Warning, text);
+                    self.deps.log.about(reference, Severity::Warning, text);
                 }
             }
         }

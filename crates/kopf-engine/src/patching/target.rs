@@ -11,18 +11,34 @@ use kopf_reaction::FinalizerChange;
 use serde_json::{Map, Value, json};
 
 use super::policy::ErrorPolicy;
-use super::{Applied, Latest, ObjectPatch, PatchError, Patcher};
-use crate::front::CycleContext;
-use crate::{ApiError, PatchKind};
+use super::{Applied, Latest, ObjectPatch, PatchError};
+use crate::front::{CycleContext, Front};
+use crate::{Api, ApiError, Clock, Log, PatchKind, Settings};
 
 const TARGET: &str = "kopf.engine.apply";
 
 /// Attempts of one JSON patch on ever newer bodies, before it counts as failed.
 const CONFLICTS_AT_MOST: usize = 10;
 
+/// What patches are sent with.
+pub(crate) struct PatchDeps {
+    pub api: Api,
+    pub front: Arc<dyn Front>,
+    pub clock: Clock,
+    pub log: Log,
+    pub settings: Arc<Settings>,
+}
+
+impl PatchDeps {
+    /// The pauses between the attempts of a patch whose answers are unclear, in seconds.
+    fn backoffs(&self) -> &[f64] {
+        &self.settings.networking.error_backoffs
+    }
+}
+
 /// The object, by its addresses.
 pub(super) struct PatchTarget<'a> {
-    patcher: &'a Patcher,
+    deps: &'a PatchDeps,
     path: String,
     /// None where the status is an ordinary field.
     status_path: Option<String>,
@@ -41,11 +57,11 @@ enum PatchAnswer {
 }
 
 impl<'a> PatchTarget<'a> {
-    pub fn of(patcher: &'a Patcher, context: &'a CycleContext, body: &Body) -> Self {
+    pub fn of(deps: &'a PatchDeps, context: &'a CycleContext, body: &Body) -> Self {
         let resource = &context.resource;
         let (namespace, name) = (body.namespace(), body.name());
         Self {
-            patcher,
+            deps,
             path: resource.path(namespace, name, None),
             status_path: resource.has_status_subresource().then(|| resource.path(namespace, name, Some("status"))),
             uid: body.uid().map(str::to_owned),
@@ -186,7 +202,7 @@ impl<'a> PatchTarget<'a> {
         let mut base = self.read()?.unwrap_or_else(|| body.clone());
         let status_is_last = stored.is_some_and(|stored| self.parts_of(stored.as_value()).0.is_none());
         for _ in 0..CONFLICTS_AT_MOST {
-            let transforming = self.patcher.front.transform(Arc::clone(context), base.clone());
+            let transforming = self.deps.front.transform(Arc::clone(context), base.clone());
             let mut wanted = transforming.await.map_err(PatchError::Transformation)?;
             if let Some(stored) = stored {
                 stored.apply_to(&mut wanted);
@@ -283,7 +299,7 @@ impl<'a> PatchTarget<'a> {
         let is_bound_to_a_version =
             patch.get("metadata").is_some_and(|metadata| metadata.get("resourceVersion").is_some());
         let patch = self.with_uid(patch);
-        for (number, pause) in self.patcher.backoffs().iter().enumerate() {
+        for (number, pause) in self.deps.backoffs().iter().enumerate() {
             let sent = self.send(path, PatchKind::Merge, &patch).await;
             match &sent {
                 // The API retries it on newer versions by itself, but not for ever.
@@ -293,24 +309,24 @@ impl<'a> PatchTarget<'a> {
                 }
                 _ => return sent,
             }
-            self.patcher.clock.sleep(crate::seconds(*pause)).await;
+            self.deps.clock.sleep(crate::seconds(*pause)).await;
         }
         let sent = self.send(path, PatchKind::Merge, &patch).await;
         if let Err(PatchError::Api(error @ ApiError::Unclear { .. })) = &sent {
-            self.log_failure(self.patcher.backoffs().len() + 1, error);
+            self.log_failure(self.deps.backoffs().len() + 1, error);
         }
         sent
     }
 
     /// The request layer logs what it retries itself; this is for what it leaves to us.
     fn log_failure(&self, attempt: usize, error: &ApiError) {
-        let count = self.patcher.backoffs().len() + 1;
+        let count = self.deps.backoffs().len() + 1;
         let next = if attempt < count { "will retry" } else { "escalating" };
         let error = match error {
             ApiError::Unclear { reason } => reason.clone(),
             error => error.to_string(),
         };
-        self.patcher.log.error(TARGET, format!("Request attempt #{attempt}/{count} failed; {next}: {error}"));
+        self.deps.log.error(TARGET, format!("Request attempt #{attempt}/{count} failed; {next}: {error}"));
     }
 
     fn with_uid(&self, patch: &Value) -> Value {
@@ -324,7 +340,7 @@ impl<'a> PatchTarget<'a> {
     }
 
     async fn send(&mut self, path: &str, kind: PatchKind, patch: &Value) -> Result<(), PatchError> {
-        let answer = match self.patcher.api.patch(path, kind, Bytes::from(serde_json::to_vec(patch)?)).await {
+        let answer = match self.deps.api.patch(path, kind, Bytes::from(serde_json::to_vec(patch)?)).await {
             Err(ApiError::Unprocessable(refusal)) if is_about_uid(refusal.details.as_ref()) => {
                 return Err(PatchError::Replaced);
             }

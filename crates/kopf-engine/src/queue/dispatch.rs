@@ -60,7 +60,7 @@ impl Queue {
         let queue = self.clone();
         tokio::spawn(async move {
             tokio::task::yield_now().await;
-            queue.inner.api.relieved().await;
+            queue.inner.api.wait_for_capacity().await;
             let mut state = queue.inner.state();
             state.awaits_capacity = false;
             state.extra_workers = (state.permitted + EXTRA_WORKERS).saturating_sub(WORKERS_AT_ONCE);

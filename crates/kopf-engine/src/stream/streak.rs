@@ -1,4 +1,4 @@
-//! How long to wait after failures in a row, and when to speak about them. Pure.
+//! How long to wait after failures in a row, and when to log them. Pure.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The longest pause while the failures may be minor: a resource on its way to being served.
 const LONGEST_PAUSE_WHILE_MINOR: Duration = Duration::from_secs(1);
 
-/// So many minor failures are nothing to speak of.
+/// Fewer minor failures in a row are not logged.
 const FAILURES_WHILE_MINOR: u32 = 10;
 
 /// What sort of a failure it was.
@@ -25,8 +25,8 @@ pub(super) enum Failure {
 #[derive(Debug, Default)]
 pub(super) struct Streak {
     failures: u32,
-    /// Whether this streak was spoken about.
-    spoken: bool,
+    /// Whether this streak was logged.
+    logged: bool,
 }
 
 /// What to do about one failure.
@@ -35,7 +35,7 @@ pub(super) struct Reaction {
     /// The pause before the next try.
     pub pause: Duration,
     /// Whether to tell about it: once per streak.
-    pub speak: bool,
+    pub must_log: bool,
 }
 
 impl Streak {
@@ -48,15 +48,15 @@ impl Streak {
         // Half of the pause is random, so that many streams do not come back all at once.
         let pause = doubled.min(longest).mul_f64(0.5 + 0.5 * jitter.clamp(0.0, 1.0));
         let pause = pause.max(SHORTEST_PAUSE).max(asked.unwrap_or_default()).min(LONGEST_PAUSE);
-        let speak = !minor && !self.spoken;
-        self.spoken |= speak;
-        Reaction { pause, speak }
+        let must_log = !minor && !self.logged;
+        self.logged |= must_log;
+        Reaction { pause, must_log }
     }
 
-    /// Ends the streak. Says whether it was spoken about, so that its end is worth a word too.
+    /// Ends the streak. Returns whether it was logged: then its end is logged, too.
     pub fn succeed(&mut self) -> bool {
         self.failures = 0;
-        std::mem::take(&mut self.spoken)
+        std::mem::take(&mut self.logged)
     }
 
     pub fn failures(&self) -> u32 {
@@ -85,15 +85,15 @@ mod tests {
         let expected = [100, 200, 400, 800, 1000, 1000, 1000, 1000, 1000, 1000, 60000];
         assert_eq!(pauses(Failure::Minor, 11), expected);
         let mut streak = Streak::default();
-        let spoken: Vec<bool> = (0..12).map(|_| streak.fail(Failure::Minor, None, 0.0).speak).collect();
-        assert_eq!(spoken.iter().position(|speak| *speak), Some(10));
-        assert_eq!(spoken.iter().filter(|speak| **speak).count(), 1);
+        let logged: Vec<bool> = (0..12).map(|_| streak.fail(Failure::Minor, None, 0.0).must_log).collect();
+        assert_eq!(logged.iter().position(|must_log| *must_log), Some(10));
+        assert_eq!(logged.iter().filter(|must_log| **must_log).count(), 1);
     }
 
     #[test]
     fn jitter_and_the_server_shift_the_pause_within_bounds() {
         let pause = |asked: u64, jitter: f64| {
-            let mut streak = Streak { failures: 4, spoken: false };
+            let mut streak = Streak { failures: 4, logged: false };
             streak.fail(Failure::Real, Some(Duration::from_millis(asked)), jitter).pause.as_millis()
         };
         assert_eq!(pause(0, 0.0), 800);
@@ -106,11 +106,11 @@ mod tests {
     fn a_streak_is_spoken_about_once_and_its_end_too() {
         let mut streak = Streak::default();
         assert!(!streak.succeed());
-        assert!(streak.fail(Failure::Real, None, 0.0).speak);
-        assert!(!streak.fail(Failure::Real, None, 0.0).speak);
+        assert!(streak.fail(Failure::Real, None, 0.0).must_log);
+        assert!(!streak.fail(Failure::Real, None, 0.0).must_log);
         assert_eq!(streak.failures(), 2);
         assert!(streak.succeed());
         assert!(!streak.succeed());
-        assert!(streak.fail(Failure::Real, None, 0.0).speak);
+        assert!(streak.fail(Failure::Real, None, 0.0).must_log);
     }
 }

@@ -9,7 +9,7 @@ use kopf_object::{Body, finalizers};
 use kopf_reaction::{FinalizerChange, Reason, Severity};
 use serde_json::Value;
 
-use super::cycle::{CycleError, WriteOutcome};
+use super::outcome::{CycleError, WriteOutcome};
 use super::reactor::ObjectPass;
 use crate::front::CycleContext;
 use crate::patching::{Latest, ObjectPatch};

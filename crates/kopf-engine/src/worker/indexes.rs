@@ -4,27 +4,16 @@
 
 use std::sync::Arc;
 
-use kopf_reaction::{
-    CallOutcome, Effect, EffectResult, EventType, IndexFailures, Indexing, IndexingStep, Note, Severity,
-};
+use kopf_reaction::{CallOutcome, Effect, EffectResult, EventType, Indexing, IndexingStep, Note, Severity};
 use tokio::time::Instant;
 
+use super::memory::ObjectMemory;
+use super::pass::{Pass, ServedResource};
 use super::reactor::{ObjectPass, Reactor};
-use super::{ObjectMemory, Pass, ServedResource};
 use crate::front::{Children, CycleContext, FrontFailure, HandlerCall};
 use crate::support::clock::LONGEST_WAIT;
 use crate::support::log::OBJECTS;
-use crate::support::{Version, version_number};
-
-/// What is remembered of the indexing of one object.
-#[derive(Default)]
-pub(crate) struct IndexingMemory {
-    /// The version that was indexed last; None if versions cannot be compared.
-    version: Option<Version>,
-    failures: IndexFailures,
-    /// When a failed handler is due again.
-    retry: Option<Instant>,
-}
+use crate::support::version_number;
 
 impl ObjectPass<'_> {
     /// Indexes the body, unless that was done already. Returns when some handler is due again.

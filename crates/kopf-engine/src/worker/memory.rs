@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use kopf_reaction::IndexFailures;
 use serde_json::Value;
+use tokio::time::Instant;
 
-use super::indexes::IndexingMemory;
 use crate::background::TasksHandle;
 use crate::front::{CycleContext, FrontSlot};
 use crate::patching::ObjectPatch;
@@ -58,6 +59,16 @@ impl ObjectMemory {
     }
 }
 
+/// What is remembered of the indexing of one object.
+#[derive(Default)]
+pub(crate) struct IndexingMemory {
+    /// The version that was indexed last; None if versions cannot be compared.
+    pub version: Option<Version>,
+    pub failures: IndexFailures,
+    /// When a failed handler is due again.
+    pub retry: Option<Instant>,
+}
+
 /// A change that the API could not take for the moment. It is kept until it can, so that no handler has to be called again
 /// for what it has done already.
 pub(crate) struct Unapplied {
@@ -72,22 +83,22 @@ pub(crate) struct Unapplied {
 #[derive(Default)]
 pub(crate) struct Throttle(Option<Box<Trouble>>);
 
-/// What is remembered of an object that rests.
+/// What is remembered of an object that is throttled.
 #[derive(Default)]
 struct Trouble {
     /// How many errors there were in a row.
     errors: usize,
-    /// What is to be written when the rest is over.
+    /// The patch to send when the pause is over.
     unapplied: Option<Unapplied>,
 }
 
 impl Throttle {
-    /// Whether the object rests, or has rested and was not handled since.
+    /// Whether the object is throttled, or was throttled and has not been handled since.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// One more error: how long to rest, in seconds; None if throttling is off by the settings.
+    /// One more error: how long to pause, in seconds; None if throttling is off by the settings.
     pub fn next_delay(&mut self, delays: &[f64]) -> Option<f64> {
         let trouble = self.0.get_or_insert_default();
         let delay = delays.get(trouble.errors).or(delays.last()).copied()?;

@@ -7,7 +7,7 @@ use kopf_object::Body;
 use kopf_reaction::{EventType, HandlerSet, Resource, UpToDateCheck};
 use tokio::time::Instant;
 
-use super::ObjectMemory;
+use super::memory::ObjectMemory;
 use crate::calls::WorkerPermit;
 use crate::support::ObjectKey;
 

@@ -1,15 +1,14 @@
 //! One resource of the API, as discovery finds it: its names, scope, verbs and paths.
 //!
 //! Selectors choose among resources; the engine takes the path of every request from here. Two resources are equal if
-//! their groups, versions and plurals are.
+//! all their facts are; a [`ResourceId`] identifies a resource whatever its facts are.
 
 use std::fmt;
-use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
 /// One resource of one version of one API group.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Resource {
     /// The API group; empty for the core group.
@@ -36,7 +35,25 @@ pub struct Resource {
     pub verbs: Vec<String>,
 }
 
+/// Which resource it is. The same resource may change in its verbs, subresources and other facts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ResourceId {
+    pub group: String,
+    pub version: String,
+    pub plural: String,
+}
+
 impl Resource {
+    /// Which resource it is.
+    pub fn id(&self) -> ResourceId {
+        ResourceId { group: self.group.clone(), version: self.version.clone(), plural: self.plural.clone() }
+    }
+
+    /// Whether both have the same [`Resource::id`].
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.group == other.group && self.version == other.version && self.plural == other.plural
+    }
+
     /// The `apiVersion` of its objects.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
@@ -83,22 +100,6 @@ impl fmt::Display for Resource {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}.{}", self.plural, self.version)?;
         if self.group.is_empty() { Ok(()) } else { write!(formatter, ".{}", self.group) }
-    }
-}
-
-impl PartialEq for Resource {
-    fn eq(&self, other: &Self) -> bool {
-        self.group == other.group && self.version == other.version && self.plural == other.plural
-    }
-}
-
-impl Eq for Resource {}
-
-impl Hash for Resource {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.group.hash(state);
-        self.version.hash(state);
-        self.plural.hash(state);
     }
 }
 

@@ -8,16 +8,16 @@ use kopf_reaction::{ResolvedSelectors, ServedSelector};
 use super::TARGET;
 use crate::support::log::Log;
 
-/// What was warned about by the latest revision.
+/// What was warned about when the selectors were resolved last.
 #[derive(Debug, Default)]
-pub(super) struct SpokenVerdicts {
+pub(super) struct LoggedWarnings {
     texts: BTreeSet<String>,
 }
 
-impl SpokenVerdicts {
-    /// Warns about what is new in the revision.
-    pub fn speak(&mut self, selectors: &[ServedSelector], revision: &ResolvedSelectors, log: &Log) {
-        let texts = verdicts(selectors, revision);
+impl LoggedWarnings {
+    /// Warns about what is new.
+    pub fn log_new(&mut self, selectors: &[ServedSelector], resolved: &ResolvedSelectors, log: &Log) {
+        let texts = warnings(selectors, resolved);
         for text in texts.iter().filter(|text| !self.texts.contains(*text)) {
             log.warn(TARGET, text.clone());
         }
@@ -25,11 +25,11 @@ impl SpokenVerdicts {
     }
 }
 
-/// All warnings about a revision.
-fn verdicts(selectors: &[ServedSelector], revision: &ResolvedSelectors) -> Vec<String> {
+/// All warnings about the resolved selectors.
+fn warnings(selectors: &[ServedSelector], resolved: &ResolvedSelectors) -> Vec<String> {
     let text_of = |index: &usize| selectors.get(*index).map(|served| served.selector.to_string()).unwrap_or_default();
     let mut texts = Vec::new();
-    for (index, resources) in &revision.ambiguous {
+    for (index, resources) in &resolved.ambiguous {
         let text = format!(
             "Ambiguous resources will not be served (try specifying API groups): {} => {}",
             text_of(index),
@@ -40,8 +40,8 @@ fn verdicts(selectors: &[ServedSelector], revision: &ResolvedSelectors) -> Vec<S
         }
     }
     // What is there more than once is not missing.
-    let is_ambiguous = |index: &&usize| revision.ambiguous.iter().any(|(ambiguous, _)| ambiguous == *index);
-    let unresolved = revision.unresolved.iter().filter(|index| !is_ambiguous(index));
+    let is_ambiguous = |index: &&usize| resolved.ambiguous.iter().any(|(ambiguous, _)| ambiguous == *index);
+    let unresolved = resolved.unresolved.iter().filter(|index| !is_ambiguous(index));
     let mut unresolved: Vec<String> = unresolved.map(text_of).collect();
     unresolved.sort();
     unresolved.dedup();
@@ -49,11 +49,11 @@ fn verdicts(selectors: &[ServedSelector], revision: &ResolvedSelectors) -> Vec<S
         let unresolved = unresolved.join(", ");
         texts.push(format!("Unresolved resources cannot be served (try creating their CRDs): {unresolved}"));
     }
-    if !revision.unwatchable.is_empty() {
-        texts.push(format!("Non-watchable resources will not be served: {}", set(&revision.unwatchable)));
+    if !resolved.unwatchable.is_empty() {
+        texts.push(format!("Non-watchable resources will not be served: {}", set(&resolved.unwatchable)));
     }
-    if !revision.unpatchable.is_empty() {
-        texts.push(format!("Non-patchable resources will not be served: {}", set(&revision.unpatchable)));
+    if !resolved.unpatchable.is_empty() {
+        texts.push(format!("Non-patchable resources will not be served: {}", set(&resolved.unpatchable)));
     }
     texts
 }
@@ -85,7 +85,7 @@ mod tests {
                 ..Resource::default()
             })
         };
-        let revision = ResolvedSelectors {
+        let resolved = ResolvedSelectors {
             ambiguous: vec![(0, vec![resource("a"), resource("b")])],
             unresolved: vec![1, 0, 1],
             unwatchable: vec![resource("c")],
@@ -93,7 +93,7 @@ mod tests {
             ..ResolvedSelectors::default()
         };
         assert_eq!(
-            verdicts(&[selector("x"), selector("y")], &revision),
+            warnings(&[selector("x"), selector("y")], &resolved),
             [
                 "Ambiguous resources will not be served (try specifying API groups): Selector(any_name='x') => {things.v1.a, things.v1.b}",
                 "Unresolved resources cannot be served (try creating their CRDs): Selector(any_name='y')",
