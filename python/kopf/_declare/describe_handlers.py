@@ -86,7 +86,7 @@ def declare(handler: Handler, index: int, conditions: Collection[Condition] = ()
 
 
 def _condition(condition: Condition, index: int) -> dict[str, Any]:
-    """`on.condition`: the engine decides it after the filters of the handler, and asks for its callbacks."""
+    """`on.condition`: the engine decides it after the filters of the handler; Python calls back."""
     return {
         'index': index,
         'selector': resources.describe(condition.selector),

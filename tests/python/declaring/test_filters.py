@@ -69,7 +69,8 @@ def test_evaluate(criterion: Any, value: Any, expected: bool) -> None:
 def test_conditions_are_declared(condition: Condition, expected: dict[str, Any]) -> None:
     handler = ChangingHandler(id='fn', fn=yes)
     [declared] = describe_handlers.declare(handler, 0, [condition])['conditions']
-    stated = {name: value for name, value in declared.items() if value is not None and value is not False}
+    stated = {name: value for name, value in declared.items()
+              if value is not None and value is not False}
     assert stated == {'index': 0, **expected}
 
 

@@ -503,8 +503,8 @@ def test_settings_without_effect_are_warned_about(
     run_operator(scenario, settings=settings)
     texts = [record.getMessage() for record in caplog.records if record.levelname == 'WARNING']
     assert [text for text in texts if 'no effect' in text] == [
-        "settings.persistence.consistency_timeout has no effect: the engine knows the versions that "
-        "its patches produce, and waits for no echoes."]
+        "settings.persistence.consistency_timeout has no effect: the engine knows the versions "
+        "that its patches produce, and waits for no echoes."]
 
 
 @pytest.mark.parametrize('name', ['indexers', 'memories', 'insights'])
