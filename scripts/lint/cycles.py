@@ -1,5 +1,5 @@
 """No import cycles: in each crate, the modules directly in `src` form a directed acyclic graph, and so do the
-modules inside of each folder.
+folders inside of each folder. Only the files of one folder may use each other.
 
 A module is a file `x.rs` together with its folder `x/`. Of each `use` and each path in the code, the rule finds
 the module that it leads to, also through names that `lib.rs` or a parent module re-exports. The module that
@@ -75,6 +75,9 @@ class Crate:
         parents = [module[:-1] for module in self.modules if module]
         return sorted({parent for parent in parents if parents.count(parent) > 1})
 
+    def is_folder(self, module: Module) -> bool:
+        return any(len(other) > len(module) and other[:len(module)] == module for other in self.modules)
+
     def edges(self, folder: Module) -> list[Edge]:
         depth, found = len(folder), []
         for module, name in self.modules.items():
@@ -82,7 +85,9 @@ class Crate:
                 continue
             for path in self.references(module):
                 target = self.resolve(path)
-                if len(target) > depth and target[:depth] == folder and target[depth] != module[depth]:
+                if len(target) <= depth or target[:depth] != folder or target[depth] == module[depth]:
+                    continue
+                if not folder or (self.is_folder(module[:depth + 1]) and self.is_folder(target[:depth + 1])):
                     found.append(Edge(module[depth], target[depth], name, '::'.join(path)))
         return found
 
