@@ -5,8 +5,8 @@
 //!
 //! The queue is bounded, even if the user's code blocks the event loop:
 //! - Jobs that the engine awaits need a free place; without one, the task that awaits the job waits for a place first.
-//! - Notices need no place. The front or the running calls limit their number: an object that leaves an index has been
-//!   indexed by an awaited call before, a call is told to stop a few times, a review is answered once.
+//! - Notices need no place. The front and the running calls limit their number: an object leaves an index only after an
+//!   awaited call has indexed it, a call gets a few reasons to stop, a review gets one answer.
 //! - Log records have places too, and never block: when they are used up, the queue counts what it drops, and
 //!   [`JobQueue::take`] reports the number. Warnings and errors have twice as many places.
 

@@ -39,7 +39,7 @@ pub(crate) fn clock_shift() -> f64 {
     TIME.skipped().as_secs_f64()
 }
 
-/// What the front declares before the start.
+/// What the engine must know before the start.
 #[derive(Deserialize)]
 struct Config {
     #[serde(default)]
@@ -53,14 +53,14 @@ struct Config {
     /// The address of the liveness endpoint.
     #[serde(default)]
     liveness: Option<String>,
-    /// Only pause or resume the other operators.
+    /// Set by `kopf freeze` and `kopf resume`, which only pause or resume other operators.
     #[serde(default)]
     peering_lifetime: Option<i64>,
     #[serde(default)]
     levels: HashMap<String, i32>,
 }
 
-/// How the user has named namespaces.
+/// How the user has selected namespaces.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum NamespaceRule {
@@ -80,7 +80,7 @@ impl NamespaceRule {
     }
 }
 
-/// The parts of an event that the user decides on.
+/// A Kubernetes event, as far as the user decides on it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Posted {

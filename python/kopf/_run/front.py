@@ -186,8 +186,8 @@ class Front:
         except (asyncio.TimeoutError, TimeoutError):
             calls = sorted({task.get_name() for task in self.tasks} |
                            {str(call.handler) for call in list(self._background.values())})
-            logger.warning(f"These have not ended in {patience:g} seconds after they were asked "
-                           f"to stop, and are cancelled: {', '.join(calls)}.")
+            logger.warning(f"The operator cancels the functions that have not ended in "
+                           f"{patience:g} seconds after it told them to stop: {', '.join(calls)}.")
         finally:
             await self.cancel_calls(patience)
 
@@ -216,7 +216,7 @@ class Front:
         self.mirror_levels()
 
     def abort(self, error: BaseException) -> None:
-        """A user's function wants the whole process to exit: stop, then raise it."""
+        """Stop the operator, then raise the error: a function wants the process to exit."""
         self.fatal_error = self.fatal_error or error
         self.loop.call_soon_threadsafe(self.stop, repr(error))
 
@@ -325,7 +325,7 @@ class Front:
             invocation.stop(DaemonStoppingReason(job.reasons))
 
     def forget_call(self, number: int | None, stopper: DaemonStopper) -> None:
-        """The call of a daemon or a timer is over. From any thread."""
+        """The call of a daemon or a timer has ended. Called from any thread."""
         if number is not None:
             self._background.pop(number, None)
         try:
@@ -335,7 +335,7 @@ class Front:
             pass  # the event loop is closed, and nobody waits in it
 
     def forget_task(self, task: asyncio.Task[None]) -> None:
-        """The task of a coroutine function is over. In the event loop."""
+        """The task of a coroutine function has ended. Called in the event loop."""
         self.tasks.discard(task)
         self._call_ended.set()
 
