@@ -1,7 +1,7 @@
 //! From what a client sends to what may be stored: decoding, defaults, pruning, checks.
 //!
 //! The verbs call these steps in the order of a real server: [`decode`], then [`new_object`] or
-//! [`new_state`], which leave an object that is ready for the store, or refuse it.
+//! [`new_state`], which return an object that is ready for the store, or an error.
 
 mod decode;
 pub mod ownership;
@@ -29,7 +29,7 @@ pub use decode::{
 /// Which part of an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// All but the status, if that is a part of its own.
+    /// All but the status, if the resource has a status subresource.
     Main,
     /// Only the status.
     Status,
@@ -144,7 +144,7 @@ fn checked_object(
     Ok(value)
 }
 
-/// Only what is stored has a version. It is the store that says so, after everything else.
+/// Only stored objects have a version. The server checks this last, in the store.
 fn refuse_version(value: &Value) -> Result<(), StatusError> {
     match value["metadata"].get("resourceVersion").and_then(Value::as_str).is_some_and(|version| !version.is_empty()) {
         true => Err(StatusError::bare("resourceVersion should not be set on objects to be created")),
@@ -297,7 +297,7 @@ fn registry_path(resource: &ResourceType) -> String {
     }
 }
 
-/// What only the system sets stays as it is, whatever was sent.
+/// Restores the metadata that only the system sets.
 fn keep_system_metadata(old: &Value, value: &mut Value) {
     const FIELDS: [&str; 8] = [
         "uid",
@@ -347,7 +347,7 @@ fn has_new_generation(resource: &ResourceType, old: &Value, new: &Value) -> bool
         };
         fields.filter(|(name, _)| counts(name)).map(|(name, field)| (name.clone(), field.clone())).collect()
     };
-    // Annotations of deployments are a part of what is rolled out.
+    // The annotations of a deployment are part of its rollout.
     let annotations = |value: &Value| value["metadata"].get("annotations").cloned();
     let labels = |value: &Value| value["metadata"].get("labels").cloned();
     relevant(old) != relevant(new)
@@ -387,7 +387,7 @@ fn refuse_if_any(resource: &ResourceType, value: &Value, errors: Vec<FieldError>
         return Ok(());
     }
     let mut status_error = StatusError::invalid(resource, name, &errors);
-    // The kind is told as it was sent, be it the wrong one.
+    // The message shows the kind that the client sent, even if it is wrong.
     if let Some(kind) = value.get("kind").and_then(Value::as_str).filter(|kind| *kind != resource.kind) {
         status_error.message = status_error.message.replacen(&resource.kind, kind, 1);
         status_error.details["kind"] = json!(kind);
@@ -400,7 +400,7 @@ fn generate_name(state: &State, resource: &ResourceType, metadata: &mut Map<Stri
     let (name, prefix) = (text("name"), text("generateName"));
     if name.is_empty() && !prefix.is_empty() {
         let generated = match strategy::name_rule(resource) {
-            // Nobody can make up an address.
+            // An address cannot be generated.
             NameRule::Address => prefix,
             _ => {
                 let prefix: String = prefix.chars().take(58).collect();
@@ -411,7 +411,7 @@ fn generate_name(state: &State, resource: &ResourceType, metadata: &mut Map<Stri
     }
 }
 
-/// Removes what is as good as absent in metadata: nulls, empty maps and lists.
+/// Removes empty metadata: nulls, empty maps and empty lists.
 fn tidy(value: &mut Value) {
     let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     metadata.retain(|name, field| match field {

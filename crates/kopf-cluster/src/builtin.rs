@@ -1,4 +1,4 @@
-//! What is known about built-in kinds: names, defaults, checks, versions.
+//! Built-in kinds: names, defaults, validation, conversion between versions, and their special cases.
 
 pub mod kinds;
 pub mod strategy;

@@ -1,7 +1,7 @@
-//! What a server written in Go says and prints: values, structs, differences, field errors.
+//! Go's texts: how a server written in Go prints values, structs, diffs and field errors.
 //!
-//! Clients compare messages, so they have to be those of the real server. Everybody who quotes a value
-//! in a message comes here.
+//! Clients compare messages, so they must be those of the real server. All code that quotes a value in a
+//! message uses this module.
 
 pub mod text;
 pub mod field_error;

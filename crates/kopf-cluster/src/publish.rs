@@ -1,4 +1,4 @@
-//! What clients read: objects in the form they ask for, tables, discovery, OpenAPI.
+//! What clients read: objects in the requested representation, tables, discovery, OpenAPI.
 
 pub mod render;
 mod table;

@@ -1,4 +1,4 @@
-//! Values with a syntax of Kubernetes: names, addresses, selectors, paths, expressions.
+//! Values with a Kubernetes syntax: names, addresses, selectors, JSON paths, CEL expressions.
 
 pub mod names;
 pub mod addresses;

@@ -59,7 +59,7 @@ fn no_type(problem: String) -> String {
     format!("couldn't get version/kind; json parse error: {problem}")
 }
 
-/// Refuses options that are not an object, or of another kind.
+/// Rejects options that are not an object, or of another kind.
 pub fn decode_options(body: &[u8], kind: &str) -> Result<Value, StatusError> {
     let value = json::parse(body).map_err(|problem| StatusError::bad_request(no_type(problem)))?;
     match (&value, value["kind"].as_str()) {
@@ -78,7 +78,7 @@ pub fn decode_options(body: &[u8], kind: &str) -> Result<Value, StatusError> {
     }
 }
 
-/// Refuses objects of other kinds; puts the right kind where none is given.
+/// Rejects objects of other kinds; adds the kind if it is missing.
 pub fn check_type(resource: &ResourceType, value: &mut Value, raw: &[u8]) -> Result<(), StatusError> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (kind, api_version) = (text("kind"), text("apiVersion"));
@@ -149,7 +149,7 @@ pub fn type_mismatch(expected: &str, expected_kind: &str, api_version: &str, kin
     Some(format!("converting ({version}.{kind}) to ({package}.{expected_kind}): unknown conversion"))
 }
 
-/// Finds unknown and repeated fields; they are refused, told, or dropped in silence.
+/// Finds unknown and duplicate fields, and rejects them, warns about them or drops them silently.
 /// The JSON is only needed if some of its fields are repeated.
 pub fn check_fields(
     resource: &ResourceType,
@@ -173,7 +173,7 @@ pub fn check_fields(
     )))
 }
 
-/// What is said about unknown and repeated fields.
+/// The messages about unknown and duplicate fields.
 pub fn unknown_fields(resource: &ResourceType, value: &Value, raw: Option<&[u8]>) -> Vec<String> {
     let repeated = raw.map(duplicate_fields).unwrap_or_default();
     let unknown = resource.schema().map(|schema| schema.unknown_fields(value)).unwrap_or_default();

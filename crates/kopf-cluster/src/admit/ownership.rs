@@ -103,7 +103,7 @@ fn with_write<T>(
     }
 }
 
-/// The fields that a write to a part never changes, whatever was sent.
+/// The fields that a write to a subresource never changes.
 fn untouched(resource: &ResourceType, subresource: &str) -> &'static FieldSet {
     static NOTHING: LazyLock<FieldSet> = LazyLock::new(FieldSet::default);
     static SPEC: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(&[&["spec"]]));

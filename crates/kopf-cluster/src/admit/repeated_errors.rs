@@ -1,7 +1,7 @@
-//! How often a real server says the same about the metadata of an update.
+//! How often a real server repeats an error about the metadata of an update.
 //!
-//! It checks the metadata once for all kinds and again in the checks of each kind. The message tells
-//! every problem once, but the causes in the details tell it as often as it was found.
+//! It checks the metadata once for all kinds, and again in the validation of each kind. The message lists every
+//! error once, but the causes in the details repeat it.
 
 use crate::catalog::ResourceType;
 

@@ -1,4 +1,4 @@
-//! What is filled in and dropped when an object is decoded: defaults, unknown fields, the form of structs.
+//! What the server changes when it decodes an object: defaults, unknown fields, empty struct fields.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::catalog::{CRDS, ResourceType};
 use crate::codec::{json, struct_types};
 use crate::go::structure::Structure;
 
-/// Defaults, and what is not known is dropped.
+/// Sets defaults, and drops unknown fields.
 pub fn complete(resource: &ResourceType, value: &mut Value) {
     match resource.custom() {
         Some(_) => {
@@ -31,7 +31,7 @@ pub fn complete(resource: &ResourceType, value: &mut Value) {
     }
 }
 
-/// Built-in kinds show some fields even if nobody has set them, and drop others if they are empty.
+/// Built-in kinds show some fields even if they are unset, and omit others if they are empty.
 pub fn normalize_structure(resource: &ResourceType, value: &mut Value, normalize: fn(Structure, &mut Value)) {
     // CRDs are kept in another way, and know by themselves what they show.
     if let Some(structure) = resource.structure().filter(|_| !resource.is(CRDS.0, CRDS.1)) {

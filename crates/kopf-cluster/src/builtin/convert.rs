@@ -22,7 +22,7 @@ const EVENT_FIELDS: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
-/// How often the template of a daemon set has changed, told by an annotation.
+/// The annotation that counts the template changes of a daemon set.
 pub const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// Whether objects of the resource are stored in another shape than they are shown.
@@ -67,7 +67,7 @@ fn is_first_autoscaler(resource: &ResourceType) -> bool {
 }
 
 /// The same object in the form in which the server keeps it and checks it, if that is another one.
-/// What is only shown for the sake of old clients is not in it.
+/// It omits what only old clients need.
 pub fn kept_form(resource: &ResourceType, value: &Value) -> Option<Value> {
     let convert: fn(&mut Value) = match () {
         () if is_first_autoscaler(resource) => autoscalers::to_second,

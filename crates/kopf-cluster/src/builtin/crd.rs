@@ -1,8 +1,7 @@
-//! Custom resource definitions: from a CRD to resources of the catalog.
+//! The life of CRDs: their defaults, and the conditions that the controllers of a real server set.
 //!
-//! `verbs/` call [`prepare`] for every CRD that is written, and [`settle`] after it:
-//! that is what the controllers of a real server do some milliseconds later. [`resource_types`]
-//! turns a settled CRD into what the catalog serves.
+//! `builtin/kinds.rs` calls [`prepare`] for every CRD that is written; `controllers/hooks.rs` calls
+//! [`with_conditions`] after the write. `catalog/custom.rs` turns established CRDs into resources.
 
 pub mod checks;
 
@@ -64,7 +63,7 @@ pub fn with_conditions(crd: &Value, others: &[Value], now: Timestamp) -> Option<
         }
         Some((reason, message)) => {
             set_condition(conditions, "NamesAccepted", "False", reason, &message, now);
-            // What is served once stays so.
+            // An established CRD stays established.
             if !is_established(crd) {
                 set_condition(conditions, "Established", "False", "NotAccepted", "not all names are accepted", now);
             }
@@ -79,7 +78,7 @@ pub fn waits_for_names(crd: &Value) -> bool {
     conditions.into_iter().any(|condition| condition["type"] == "NamesAccepted" && condition["status"] == "False")
 }
 
-/// The names that nobody else of the group uses, and the last conflict about the others.
+/// The names that no other CRD of the group uses, and the last conflict.
 fn accepted_names(crd: &Value, others: &[Value]) -> (Value, Option<(&'static str, String)>) {
     let wanted = &crd["spec"]["names"];
     let rivals: Vec<&Value> = others

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::catalog::ResourceType;
 use tables::{CONTAINER, KINDS, POD};
 
-/// Fills in what is missing in an object of a built-in kind.
+/// Sets the defaults of an object of a built-in kind.
 pub fn fill_in(resource: &ResourceType, object: &mut Value) {
     let name = resource.qualified();
     if resource.custom().is_none() {

@@ -1,4 +1,4 @@
-//! What is special about a few built-in kinds; everything else is one machinery for all.
+//! The special cases of a few built-in kinds; everything else is generic.
 //!
 //! `admit.rs` and `verbs/` call these hooks at fixed places: when an object is made, changed,
 //! checked, marked as deleted, and gone. A kind that is not named here has nothing special.
@@ -46,7 +46,7 @@ pub fn complete(resource: &ResourceType, object: &mut Value) {
     }
 }
 
-/// Completes an object that tells nothing but how far a watch is.
+/// Completes the object of a bookmark.
 pub fn prepare_bookmark(resource: &ResourceType, object: &mut Value) {
     match resource.qualified() {
         "daemonsets.apps" => batch::put_template_generation(object, 0),
@@ -73,7 +73,7 @@ pub fn prepare_new(
         "pods" => pods::prepare_new(state, resource, object)?,
         "jobs.batch" => batch::prepare_new(object),
         "daemonsets.apps" => batch::count_templates(object, None),
-        // They were made with names of their own at a time when names were no duty.
+        // Limit ranges without a name are named after their uid, for backward compatibility.
         "limitranges" if object["metadata"].get("name").is_none() => {
             object["metadata"]["name"] = object["metadata"]["uid"].clone();
         }
@@ -94,7 +94,7 @@ pub fn prepare_new(
     Ok(())
 }
 
-/// Some objects tell who has made them, whatever they were made to say.
+/// Some objects record their author, regardless of what the client sent.
 pub fn note_author(resource: &ResourceType, object: &mut Value, author: Option<&User>) {
     let Some(author) = author.filter(|_| resource.is("certificates.k8s.io", "certificatesigningrequests")) else {
         return;
@@ -120,7 +120,7 @@ pub fn prepare_change(resource: &ResourceType, old: &Value, object: &mut Value) 
     }
 }
 
-/// Volumes tell since when they are in their phase.
+/// Volumes record when their phase changed.
 pub fn note_phase(resource: &ResourceType, old: &Value, object: &mut Value, now: Timestamp) {
     const SINCE: &str = "lastPhaseTransitionTime";
     let (before, after) = (&old["status"], &object["status"]);
@@ -129,7 +129,7 @@ pub fn note_phase(resource: &ResourceType, old: &Value, object: &mut Value, now:
     }
 }
 
-/// What is wrong with an object beside its metadata.
+/// The errors in an object besides its metadata.
 pub fn check(resource: &ResourceType, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     match resource.qualified() {
         "customresourcedefinitions.apiextensions.k8s.io" => crd::checks::check(object, old),
@@ -221,7 +221,7 @@ fn protect(object: &mut Value, finalizer: &str) {
     object["metadata"]["finalizers"] = Value::Array(finalizers);
 }
 
-/// New nodes take no pods until somebody says that they are ready.
+/// New nodes take no pods until a controller declares them ready.
 fn prepare_node(node: &mut Value) {
     if !node["spec"].is_object() {
         node["spec"] = json!({});

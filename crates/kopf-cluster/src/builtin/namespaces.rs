@@ -28,7 +28,7 @@ pub fn prepare_new(namespace: &mut Value) {
     namespace["status"] = json!({"phase": "Active"});
 }
 
-/// Refuses new objects in namespaces that are not there, or are going away.
+/// Rejects new objects in missing and terminating namespaces.
 pub fn check_open(state: &State, resource: &ResourceType, namespace: &str, name: &str) -> Result<(), StatusError> {
     let Some(namespaces) = namespaces(state) else { return Ok(()) };
     match state.get(&namespaces, &ObjectKey::new("", namespace)) {

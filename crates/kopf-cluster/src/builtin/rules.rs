@@ -1,4 +1,4 @@
-//! What is checked about built-in kinds beyond their schemas: rules as data.
+//! The validation of built-in kinds beyond their schemas: rules as data.
 //!
 //! In a real server this is code, thousands of lines per group of kinds. Here each group is a table
 //! of [`Rule`]s, read from top to bottom, because clients see the complaints in that order. What no
@@ -34,7 +34,7 @@ pub use warnings::{has_warnings, warnings};
 use evaluate::{Condition, Location, Rule, Rules, ValueCheck};
 use value_checks::is_empty;
 
-/// The tables by `plural.group`: what is checked about an object, and about its status alone.
+/// The tables by `plural.group`: the rules for an object, and for its status alone.
 const KINDS: &[(&str, Rules, Rules)] = &[
     ("pods", pods::POD, pods::STATUS),
     ("podtemplates", workloads::POD_TEMPLATE_OBJECT, &[]),
@@ -91,12 +91,12 @@ const KINDS: &[(&str, Rules, Rules)] = &[
     ("events.events.k8s.io", events::NEW, &[]),
 ];
 
-/// What is wrong with an object, beside its metadata.
+/// The errors in an object besides its metadata.
 pub fn check(resource: &ResourceType, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     find(resource).map(|(_, rules, _)| evaluate::run(rules, object, old)).unwrap_or_default()
 }
 
-/// What is wrong with a new status of an object.
+/// The errors in a new status of an object.
 pub fn check_status(resource: &ResourceType, object: &Value, old: &Value) -> Vec<FieldError> {
     find(resource).map(|(_, _, rules)| evaluate::run(rules, object, Some(old))).unwrap_or_default()
 }

@@ -44,7 +44,7 @@ pub fn name_rule(resource: &ResourceType) -> NameRule {
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "namespaces" | "services") | ("apps", "statefulsets") => NameRule::Label,
         ("", "replicationcontrollers") => NameRule::LongName,
-        // What is wrong with the names of old events is nobody's business.
+        // The server does not check the names of core events.
         ("", "events") | ("policy", "poddisruptionbudgets") => NameRule::PathSegment,
         ("rbac.authorization.k8s.io", _) => NameRule::PathSegment,
         ("certificates.k8s.io", "certificatesigningrequests") => NameRule::Any,
@@ -73,7 +73,7 @@ pub fn needs_version(resource: &ResourceType) -> bool {
         )
 }
 
-/// Whether an object is created by replacing what is not there.
+/// Whether an update creates a missing object.
 pub fn creates_on_update(resource: &ResourceType) -> bool {
     matches!(
         (resource.group.as_str(), resource.plural.as_str()),

@@ -31,7 +31,7 @@ pub fn after_update(state: &Arc<State>, resource: &Arc<ResourceType>, object: &V
     } else if has_finalizer(object, FOREGROUND) {
         for (dependent, object_key) in dependents(state, uid) {
             let options = DeleteOptions { propagation: Some(Propagation::Foreground), ..DeleteOptions::default() };
-            // Whatever is gone in the meantime is what is wanted.
+            // If it is gone already, so much the better.
             let _ = delete_object(state, &dependent, &object_key, &options);
         }
         finish_foreground(state, resource, object);
@@ -154,7 +154,7 @@ fn kind_of(state: &State, reference: &Value) -> Option<Arc<ResourceType>> {
     catalog.of_kind(group, version, kind).cloned()
 }
 
-/// Deletes an object all of whose owners are gone. Nobody knows whether owners of unknown kinds are.
+/// Deletes an object whose owners are all gone. Owners of unknown kinds count as existing.
 fn collect_ownerless(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
     let owners = object["metadata"]["ownerReferences"].as_array().map(Vec::as_slice).unwrap_or_default();
     let namespace = object["metadata"]["namespace"].as_str();
@@ -163,21 +163,21 @@ fn collect_ownerless(state: &Arc<State>, resource: &Arc<ResourceType>, object: &
         let object_key =
             ObjectKey::new(namespace.unwrap_or_default(), object["metadata"]["name"].as_str().unwrap_or_default());
         let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
-        // Whatever is gone in the meantime is what is wanted.
+        // If it is gone already, so much the better.
         let _ = delete_object(state, resource, &object_key, &options);
     }
 }
 
 /// Removes the reference to an owner from a dependent.
 fn disown(state: &Arc<State>, resource: &Arc<ResourceType>, object_key: &ObjectKey, uid: &str) {
-    // If the dependent is gone in the meantime, there is nothing to let go.
+    // The dependent may be gone in the meantime.
     let _ = write_if_unchanged(state, resource, object_key, false, |old| {
         let mut next = old.clone();
         if let Some(owners) = next.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {
             owners.retain(|owner| owner["uid"] != uid);
         }
         drop_if_empty(&mut next, "ownerReferences");
-        // What is gone, nobody owns any more.
+        // The object is gone already.
         ownership::record(state, resource, &Writer::system("kube-controller-manager", ""), Some(old), &mut next)?;
         Ok(next)
     });

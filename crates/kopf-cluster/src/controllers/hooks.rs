@@ -70,7 +70,7 @@ fn look_after(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) 
 fn update_crd_status(state: &Arc<State>, crds: &Arc<ResourceType>, name: &str) {
     let now = state.now();
     let writer = Writer::system("kube-apiserver", "status");
-    // It may be gone already; then there is nothing to with_conditions.
+    // The CRD may be gone already.
     let _ = write_if_unchanged(state, crds, &ObjectKey::new("", name), false, |crd| {
         let others: Vec<Value> =
             state.store().list(&crds.storage, None, None).iter().map(|stored| stored.decode()).collect();
@@ -80,7 +80,7 @@ fn update_crd_status(state: &Arc<State>, crds: &Arc<ResourceType>, name: &str) {
     });
 }
 
-/// Names that were given up are for those who wait for them.
+/// Released names go to the CRDs that wait for them.
 fn update_waiting_crds(state: &Arc<State>, crds: &Arc<ResourceType>) {
     let stored = state.store().list(&crds.storage, None, None);
     for waiting in stored.iter().filter(|stored| crd::waits_for_names(&stored.decode())) {
@@ -97,8 +97,8 @@ pub fn marked(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) 
         look_after(state, resource, object);
         gc::empty_crd(state, object);
     } else {
-        // Nobody uses claims, volumes and their classes here, so nothing has to wait for them; but it
-        // is a controller of workloads that says so.
+        // Nothing uses claims, volumes and their classes here, so nothing has to wait for them; but it is a
+        // workload controller that removes the finalizer.
         let protection = [PVC_PROTECTION, PV_PROTECTION, VAC_PROTECTION];
         for finalizer in protection.iter().filter(|_| state.options.workloads.is_some()) {
             gc::drop_finalizer(state, resource, object, finalizer);

@@ -1,4 +1,4 @@
-//! The life of namespaces: what is in a new one, and how a deleted one is emptied.
+//! The namespace controllers: they fill new namespaces, and empty deleted ones.
 //!
 //! A real cluster does this in controllers, some seconds later; here it happens right after the
 //! request that causes it, in the same order of events.
@@ -22,7 +22,7 @@ pub fn create_initial(state: &Arc<State>) {
     let writer = Writer::system("kube-apiserver", "");
     if let Some(namespaces) = namespaces(state) {
         for name in INITIAL {
-            // It is the first thing in a new store, so nothing can refuse it.
+            // It is the first object in a new store, so nothing can reject it.
             let _ = create_object(state, &namespaces, None, json!({"metadata": {"name": name}}), false, Some(&writer));
         }
     }
@@ -48,7 +48,7 @@ pub fn furnish(state: &Arc<State>, namespace: &str) {
     let writer = Writer::system("kube-controller-manager", "");
     for (plural, object) in contents {
         if let Some(resource) = state.built_in("", "v1", plural) {
-            // Somebody may have made it in the meantime, or the namespace may be gone.
+            // A client may have created it in the meantime, or the namespace may be gone.
             let _ = create_object(state, &resource, Some(namespace), object, false, Some(&writer));
         }
     }
@@ -65,9 +65,9 @@ pub fn empty(state: &Arc<State>, namespace: &str) {
             .map(|stored| stored.object_key.clone())
             .collect();
         for object_key in places {
-            // Pods on nodes do not get their grace here, as nobody would end it.
+            // Pods on nodes get no grace period here: no kubelet would end it.
             let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
-            // Whatever is gone in the meantime is what is wanted.
+            // If it is gone already, so much the better.
             let _ = delete_object(state, resource, &object_key, &options);
         }
     }

@@ -1,4 +1,4 @@
-//! What was begun before a restart, and is to be finished after it.
+//! Finishes after a restart what was begun before it.
 //!
 //! The hooks of `builtin/kinds.rs` run right after the write that causes them. If the process ends between
 //! the two, they are caught up on when the cluster is opened again: `Cluster::open` calls this.
@@ -46,7 +46,7 @@ fn collect_orphan(state: &Arc<State>, resource: &Arc<ResourceType>, object_key: 
     let namespace = object["metadata"]["namespace"].as_str();
     if !owners.is_empty() && owners.iter().all(|owner| gc::find_owner(state, owner, namespace).is_none()) {
         let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
-        // Whatever is gone in the meantime is what is wanted.
+        // If it is gone already, so much the better.
         let _ = delete_object(state, resource, object_key, &options);
     }
 }

@@ -25,7 +25,7 @@ mod job;
 mod pod;
 mod node;
 
-// What is around pods.
+// What pods use.
 mod claim;
 mod service;
 mod budget;
@@ -43,7 +43,7 @@ use crate::state::State;
 use crate::store::{ObjectKey, Write};
 use crate::support::clock::timestamp;
 
-/// Makes what is there in a cluster with nodes before anybody does anything.
+/// Creates the initial objects of a cluster with nodes.
 ///
 /// It is known to be right, so it goes straight into the store: a cluster starts in no time.
 pub fn create_initial(state: &Arc<State>) {

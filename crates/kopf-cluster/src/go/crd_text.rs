@@ -14,9 +14,9 @@ enum QuotedAs {
     Number,
     /// True or false.
     Flag,
-    /// As it is; `null` if it is missing.
+    /// Unchanged; `null` if it is missing.
     Plain,
-    /// By fields of its own; `null` if it is missing.
+    /// As a struct; `null` if it is missing.
     Struct(QuotedFields),
     /// Items by their fields; `null` if there are none.
     List(QuotedFields),

@@ -10,13 +10,13 @@ use super::text as go_text;
 /// A field that is not as it should be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
-    /// What is wrong with it.
+    /// The type of the error.
     pub kind: FieldErrorKind,
     /// The path of the field, such as `spec.ports[0].name`; `<nil>` for the whole object.
     pub field: String,
-    /// The value as it is quoted in the message; absent if it is not to be shown.
+    /// The value as the message quotes it; None if the message shows no value.
     pub bad_value: Option<Value>,
-    /// What is said after the value; may be empty.
+    /// The text after the value; may be empty.
     pub detail: String,
 }
 
@@ -43,7 +43,7 @@ pub enum FieldErrorKind {
     TooFew,
     /// The server failed to check.
     Internal,
-    /// A value is of another type than the schema says.
+    /// A value has another type than the schema demands.
     TypeInvalid,
     /// A string is too short.
     TooShort,
@@ -102,7 +102,7 @@ impl FieldError {
         Self::new(FieldErrorKind::Invalid, field, bad_value, detail)
     }
 
-    /// A value that is quoted already, for those whose fields the server shows in an order of its own.
+    /// A value that is quoted already, for structs whose fields the server prints in Go's order.
     pub fn quoting(kind: FieldErrorKind, field: impl Into<String>, quoted: &str, detail: &str) -> Self {
         let detail = if detail.is_empty() { quoted.to_owned() } else { format!("{quoted}: {detail}") };
         Self { kind, field: field_or_nil(field.into()), bad_value: None, detail }
@@ -193,7 +193,7 @@ impl std::fmt::Display for FieldError {
     }
 }
 
-/// The path of the whole object has a text of its own.
+/// The path of the whole object has a special text.
 fn field_or_nil(field: String) -> String {
     if field.is_empty() { "<nil>".to_owned() } else { field }
 }

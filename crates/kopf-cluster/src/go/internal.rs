@@ -1,7 +1,7 @@
 //! Values as the server keeps them: by the names of Go, with all fields.
 //!
-//! Refusals quote them, or tell how they have changed. The structs are captured from the sources
-//! (`scripts/capture_structs.py` tells the notation).
+//! Error messages quote them, or show how they have changed. `scripts/capture_structs.py` captured the structs
+//! from the sources, and explains the notation.
 
 use serde_json::{Map, Value, json};
 
@@ -25,7 +25,7 @@ const METADATA: [&str; 14] = [
     "ownerReferences",
     "finalizers",
 ];
-/// What a pod says of its host is a part of its security context there.
+/// In the internal struct, the host settings of a pod are part of its security context.
 const HOST: [&str; 5] = ["hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"];
 
 /// A value in a struct, as text.

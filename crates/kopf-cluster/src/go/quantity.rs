@@ -24,7 +24,7 @@ enum Format {
     Exponent,
 }
 
-/// What the server says about anything else.
+/// The server's message about malformed quantities.
 pub const PATTERN_PROBLEM: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
@@ -57,7 +57,7 @@ impl Quantity {
         }
         let (format, factor, exponent) = read_suffix(suffix)?;
         let mut nanos: i128 = 0;
-        // Digits beyond the range of the store are cut; the sign of what is lost rounds up.
+        // The server rounds up digits beyond its range.
         let digits = whole.trim_start_matches('0').to_owned() + fraction;
         if digits.len() > 25 {
             return None;

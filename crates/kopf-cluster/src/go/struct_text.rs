@@ -1,4 +1,4 @@
-//! Values that the server quotes by the fields of its own structs: all of them, in their order.
+//! Values that the server prints as Go structs: all fields, in their order.
 
 use serde_json::Value;
 
@@ -10,11 +10,11 @@ pub type StructFields = &'static [(&'static str, &'static str, FieldShape)];
 /// How a field is shown.
 #[derive(Clone, Copy)]
 pub enum FieldShape {
-    /// As it is; `null` if it is missing.
+    /// Unchanged; `null` if it is missing.
     Plain,
     /// A text; an empty one if it is missing.
     Text,
-    /// As it is; left out if it is missing.
+    /// Unchanged; omitted if it is missing.
     Optional,
     /// By its own fields.
     Struct(StructFields),

@@ -14,10 +14,10 @@ use serde_json::{Map, Value, json};
 
 use crate::support::capture;
 
-/// Structs nested deeper than this are left as they are.
+/// Structs nested deeper than this stay unchanged.
 const DEPTH_LIMIT: usize = 100;
 
-/// What is known about the form of a kind.
+/// The Go struct of a kind.
 #[derive(Clone, Copy)]
 pub struct Structure {
     all: &'static Structs,
@@ -85,14 +85,14 @@ struct StructField {
 }
 
 impl StructField {
-    /// Whether it is left out if nobody has set it, without a look at what it would be.
+    /// Whether an unset value is omitted, regardless of its default.
     fn is_absent_when_empty(&self) -> bool {
         let is_plain = matches!(self.kind.as_bytes().first(), Some(b's' | b'i' | b'd' | b'b' | b'[' | b'{'));
         self.omit_empty && (self.pointer || is_plain || self.name == CREATION)
     }
 }
 
-/// What is known about the form of a kind, if it is built in.
+/// The Go struct of a kind, if it is built in.
 pub fn of_kind(api_version: &str, kind: &str) -> Option<Structure> {
     static STRUCTS: OnceLock<(Structs, Kinds)> = OnceLock::new();
     let (all, kinds) = STRUCTS.get_or_init(|| {
@@ -118,7 +118,7 @@ fn by_kind(all: &Structs) -> Kinds {
     kinds
 }
 
-/// A row of the captured table; its notation is told by `scripts/capture_protobuf.py`.
+/// A row of the captured table; `scripts/capture_protobuf.py` explains the notation.
 #[derive(Deserialize)]
 struct Row<'a>(#[expect(dead_code, reason = "only protobuf needs the number")] u32, &'a str, &'a str, &'a str);
 
@@ -142,7 +142,7 @@ fn read() -> Structs {
 struct Normalizer<'a> {
     all: &'a Structs,
     emptiness: Emptiness,
-    /// The metadata of the object itself stays as it is.
+    /// The metadata of the object itself stays unchanged.
     skips_metadata: bool,
 }
 
@@ -203,7 +203,7 @@ impl Normalizer<'_> {
         }
     }
 
-    /// What a field has that nobody has set.
+    /// The value of an unset field.
     fn zero(&self, kind: &str, depth: usize) -> Value {
         match kind {
             "s" => json!(""),

@@ -62,7 +62,7 @@ pub fn float_in_digits(value: f64) -> String {
     float(value, i32::MIN, i32::MAX)
 }
 
-/// The shortest digits of a float; with an exponent at or beyond the two given limits.
+/// The shortest digits of a float; with an exponent beyond the two limits.
 fn float(value: f64, small: i32, large: i32) -> String {
     if value == 0.0 {
         return if value.is_sign_negative() { "-0".into() } else { "0".into() };

@@ -1,8 +1,10 @@
 //! The differences of two texts, line by line, as `diff -u` shows them.
 //!
-//! A real server puts them into refusals of changes. Which lines are taken for the same is decided as in
-//! Python's `difflib`, of which the server has a port: the longest common part first, then what is
-//! before and after it.
+//! A real server shows such diffs in errors about forbidden changes. It uses a Go port of Python's `difflib`:
+//! the longest common block first, then recursively before and after it.
+//!
+//! Hand-written because the text must be the same: the algorithms of the `similar` crate (Myers, Patience,
+//! LCS) match other lines where there is a choice.
 
 use std::collections::HashMap;
 
@@ -86,7 +88,7 @@ fn parts(a: &[&str], b: &[&str]) -> Vec<DiffPart> {
     parts
 }
 
-/// Where each line is. In long texts, lines that are everywhere tell nothing, and are left out.
+/// The positions of each line. In long texts, very frequent lines are ignored, as in `difflib`.
 fn places<'a>(lines: &[&'a str]) -> HashMap<&'a str, Vec<usize>> {
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
     for (place, line) in lines.iter().enumerate() {

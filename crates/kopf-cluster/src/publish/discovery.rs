@@ -1,4 +1,4 @@
-//! What the API tells about itself: groups, versions, resources, in both forms of discovery.
+//! Discovery: groups, versions and resources, in both formats.
 //!
 //! Built-in groups are served as captured; the groups of CRDs are put beside them, live.
 
@@ -92,7 +92,7 @@ fn aggregated_answer(list: &Value) -> Response {
     answer.with_header(header::CACHE_CONTROL, "public").with_header(header::VARY, "Accept")
 }
 
-/// Refuses what discovery does not come in.
+/// Rejects media types that discovery does not support.
 pub fn check_accepted(accept: &str) -> Result<(), StatusError> {
     let readable = |entry: &str| {
         let mut parts = entry.split(';').map(str::trim);
@@ -150,7 +150,7 @@ fn put_names(entry: &mut Value, resource: &ResourceType) {
     }
 }
 
-/// Tells the kind and the version in which objects are stored, in short.
+/// A hash of the kind and the storage version.
 fn storage_hash(resource: &ResourceType) -> String {
     use base64::Engine;
     let version = resource.custom().map_or(&resource.version, |custom| &custom.storage_version);

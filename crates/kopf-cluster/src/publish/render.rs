@@ -1,4 +1,4 @@
-//! Objects as they are sent: with their type, in the version and the form that was asked for.
+//! Writes objects as clients receive them: with their type, in the requested version and representation.
 //!
 //! Objects are stored as JSON text without `apiVersion` and `kind`. Most answers only put these
 //! two in front of it; only other forms and other versions decode the object.
@@ -23,7 +23,7 @@ pub struct Renderer<'a> {
     pub now: Timestamp,
 }
 
-/// What is said about a list as a whole.
+/// The metadata of a list.
 #[derive(Clone, Debug, Default)]
 pub struct ListMeta {
     pub version: u64,
@@ -143,7 +143,7 @@ impl Renderer<'_> {
             let stored = stored.as_ref();
             match () {
                 () if custom => text.extend(self.typed(stored)),
-                // Items of built-in kinds have no types of their own, as the list says it all.
+                // Items of built-in kinds carry no type: the list names it.
                 () if convert::is_needed(self.resource) => {
                     let mut value = stored.decode();
                     convert::from_storage(self.resource, &mut value);

@@ -33,7 +33,7 @@ pub fn columns(resource: &ResourceType) -> Value {
     }
 }
 
-/// Whether a kind is printed in the way of those that nobody has thought about.
+/// Whether the kind has the default columns only.
 pub fn is_plain(resource: &ResourceType) -> bool {
     columns(resource)[1]["name"] == "Created At"
 }
@@ -66,7 +66,7 @@ pub fn cells(resource: &ResourceType, object: &Value, now: Timestamp) -> Vec<Val
 
 fn captured_columns(name: &str) -> Value {
     let found = capture::value("tables").and_then(|tables| tables.get(name).cloned());
-    // Kinds that cannot be listed have no table of their own.
+    // Kinds that cannot be listed have no table.
     found.unwrap_or_else(|| capture::value("tables").map(|all| all["v1/serviceaccounts"].clone()).unwrap_or_default())
 }
 
@@ -95,7 +95,7 @@ pub fn age(time: &Value, now: Timestamp) -> Value {
     }
 }
 
-/// A duration in the two largest units that say enough.
+/// A duration in its two largest units.
 pub fn human_duration(seconds: i64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let with = |first: i64, unit: char, second: i64, smaller: char| match second {

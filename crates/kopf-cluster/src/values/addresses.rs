@@ -46,7 +46,7 @@ impl Range {
         self.base() != self.address
     }
 
-    /// The one form of it that nobody misunderstands.
+    /// The canonical form.
     fn canonical(self) -> String {
         format!("{}/{}", self.base(), self.bits)
     }
@@ -77,7 +77,7 @@ fn is_mapped(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some())
 }
 
-/// What is wrong with an address of an old field, which need not be in its canonical form.
+/// The problems of an address in a legacy field, which need not be canonical.
 pub fn old_address(text: &str) -> Vec<String> {
     let Some(address) = parse_old(text) else { return vec![NO_ADDRESS.to_owned()] };
     let mut problems = Vec::new();
@@ -90,7 +90,7 @@ pub fn old_address(text: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with an address.
+/// The problems of an address.
 pub fn address(text: &str) -> Vec<String> {
     let mut problems = old_address(text);
     if let Some(address) = parse_old(text).filter(|address| problems.is_empty() && address.to_string() != text) {
@@ -99,7 +99,7 @@ pub fn address(text: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with a range of an old field, which need not be in its canonical form.
+/// The problems of a CIDR in a legacy field, which need not be canonical.
 pub fn old_range(text: &str) -> Vec<String> {
     let Some(range) = Range::parse(text) else { return vec![NO_RANGE.to_owned()] };
     let mut problems = Vec::new();
@@ -115,7 +115,7 @@ pub fn old_range(text: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with a range.
+/// The problems of a CIDR.
 pub fn range(text: &str) -> Vec<String> {
     let mut problems = old_range(text);
     if let Some(range) = Range::parse(text).filter(|range| problems.is_empty() && range.canonical() != text) {
@@ -129,7 +129,7 @@ fn has_leading_zeros(range: &str) -> bool {
     address.parse::<IpAddr>().is_err() || (bits.len() > 1 && bits.starts_with('0'))
 }
 
-/// What is to be said about a range of an old field that is taken nevertheless.
+/// The warnings about a CIDR in a legacy field that is accepted nevertheless.
 pub fn warnings_of_range(path: &str, text: &str) -> Vec<String> {
     let canonical = Range::parse(text).filter(|range| range.is_ipv6()).map(Range::canonical);
     let odd = canonical.filter(|canonical| canonical != text);

@@ -8,19 +8,19 @@ use kube_cel::cel::{Context, ExecutionError, Program, Value};
 /// How many brackets may be open, and signs may stand in a row.
 const MAX_DEPTH: usize = 50;
 
-/// How many operators one expression may have; chains of them are as deep as they are long.
+/// The operator limit of one expression; chains of operators nest as deep as they are long.
 const MAX_OPERATORS: usize = 500;
 
 /// The parser and the interpreter take tens of kilobytes for each level; memory that is not used is not taken.
 const STACK_BYTES: usize = 64 * 1024 * 1024;
 
-/// What is left of a stack that is enough for everything within the bounds.
+/// The stack that is sufficient for all expressions within the limits.
 const ENOUGH_STACK_BYTES: usize = 32 * 1024 * 1024;
 
 /// Compiles an expression; the error is for people.
 pub fn compile(source: &str) -> Result<Program, String> {
     check(source)?;
-    // The parser panics on some input that makes no sense; nobody else must suffer from that.
+    // The parser panics on some malformed input; that must not end the server.
     let compile = || std::panic::catch_unwind(|| Program::compile(source));
     match stacker::maybe_grow(ENOUGH_STACK_BYTES, STACK_BYTES, compile) {
         Ok(compiled) => compiled.map_err(|error| error.to_string()),

@@ -22,7 +22,7 @@ pub struct JsonPath {
 }
 
 impl JsonPath {
-    /// Reads a path; None if it is beyond what is known here.
+    /// Parses a path; None if it uses unsupported syntax.
     pub fn parse(text: &str) -> Option<Self> {
         let mut rest = text.trim().trim_start_matches('{').trim_end_matches('}').trim_start_matches('$');
         let mut steps = Vec::new();
@@ -60,7 +60,7 @@ impl JsonPath {
         self.find_all(value).into_iter().next()
     }
 
-    /// The names of the fields, if there is nothing else in the path.
+    /// The names of the fields, if the path consists of fields only.
     pub fn fields(&self) -> Option<Vec<&str>> {
         self.steps.iter().map(JsonPathStep::field).collect()
     }

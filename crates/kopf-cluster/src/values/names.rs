@@ -1,4 +1,4 @@
-//! Which names, labels and annotations are allowed, and what is said about the others.
+//! Which names, labels and annotations are valid, and the messages about invalid ones.
 //!
 //! `admit.rs` asks here for every object that is written. The words are those of the server's
 //! validation library, because clients show them to people as they are.
@@ -19,13 +19,13 @@ pub enum NameRule {
     Label,
     /// Anything that fits into a path: roles, bindings and other names with colons.
     PathSegment,
-    /// An address: those who tell who has one.
+    /// An IP address, for `IPAddress` objects.
     Address,
     /// Anything at all.
     Any,
 }
 
-/// What is wrong with a name, if anything. Prefixes (`generateName`) may end with a dash.
+/// The problems of a name, if any. Prefixes (`generateName`) may end with a dash.
 pub fn check_name(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String> {
     let masked = match is_prefix && name.len() > 1 && name.ends_with('-') {
         true => format!("{}a", &name[..name.len() - 1]),
@@ -94,7 +94,7 @@ pub fn check_label(name: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with a name that becomes a part of a path.
+/// The problems of a name that becomes a path segment.
 pub fn check_segment(name: &str) -> Vec<String> {
     check_path_segment(name, false)
 }
@@ -120,7 +120,7 @@ fn is_label(label: &str) -> bool {
         && bytes.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
 }
 
-/// What is wrong with a key of a label, an annotation or a finalizer: `prefix/name`.
+/// The problems of a key of a label, an annotation or a finalizer: `prefix/name`.
 pub fn check_qualified_name(key: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let (prefix, name) = match key.split_once('/') {
@@ -157,7 +157,7 @@ fn qualified_name_rule() -> &'static str {
      '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 }
 
-/// What is wrong with a value of a label.
+/// The problems of a label value.
 pub fn check_label_value(value: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if value.len() > 63 {
@@ -209,7 +209,7 @@ pub fn check_metadata(metadata: &Value, rule: NameRule, standard_finalizers: boo
     errors
 }
 
-/// What is wrong with the labels of an object.
+/// The errors in the labels of an object.
 pub fn check_labels(metadata: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (key, value) in metadata.get("labels").and_then(Value::as_object).into_iter().flatten() {
@@ -224,7 +224,7 @@ pub fn check_labels(metadata: &Value, path: &str) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with the annotations of an object.
+/// The errors in the annotations of an object.
 pub fn check_annotations(metadata: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut annotations_bytes = 0;

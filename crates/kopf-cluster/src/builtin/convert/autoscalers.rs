@@ -3,6 +3,9 @@
 //! They are stored in their second version. What the first one has no field for is shown in
 //! annotations, as text, so that it survives when the object is written back.
 
+#[cfg(test)]
+mod tests;
+
 use serde_json::{Map, Value, json};
 
 use crate::builtin::defaults::conditional::cpu_utilization;
@@ -20,7 +23,7 @@ const ANNOTATIONS: [&str; 6] = [
     "autoscaling.alpha.kubernetes.io/scale-down-tolerance",
     "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
 ];
-/// What is aimed at if nothing else is said.
+/// The default target.
 const DEFAULT_PERCENT: i64 = 80;
 
 /// Whether a field of the first version is always there, be it zero.
@@ -262,7 +265,7 @@ fn newer_metric(metric: &Value, sources: &[Source]) -> Value {
     newer
 }
 
-/// What a target is about, which the first version does not tell.
+/// The type of a target, which the first version does not have.
 fn target_type(target: &Value) -> &'static str {
     match () {
         () if target.get("averageUtilization").is_some() => "Utilization",
@@ -361,73 +364,5 @@ fn drop_annotations(object: &mut Value) {
     annotations.retain(|name, _| !ANNOTATIONS.contains(&name.as_str()));
     if annotations.is_empty() && before > 0 {
         metadata.shift_remove("annotations");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn first(metadata: Value, spec: Value, status: Value) -> Value {
-        json!({"metadata": metadata, "spec": spec, "status": status})
-    }
-
-    #[test]
-    fn the_first_version_of_the_usual_metric() {
-        let mut autoscaler =
-            first(json!({"name": "a"}), json!({"maxReplicas": 3}), json!({"currentReplicas": 0, "desiredReplicas": 0}));
-        to_second(&mut autoscaler);
-        let expected = json!({"metadata": {"name": "a"}, "spec": {"maxReplicas": 3, "metrics": [cpu_utilization(80)]},
-            "status": {"desiredReplicas": 0, "currentMetrics": null}});
-        assert_eq!(autoscaler, expected);
-        to_first(&mut autoscaler);
-        let expected = first(
-            json!({"name": "a"}),
-            json!({"maxReplicas": 3, "targetCPUUtilizationPercentage": 80}),
-            json!({"currentReplicas": 0, "desiredReplicas": 0}),
-        );
-        assert_eq!(autoscaler, expected);
-    }
-
-    #[test]
-    fn the_state_is_kept_in_an_annotation() {
-        let mut autoscaler = first(
-            json!({"name": "a"}),
-            json!({"maxReplicas": 3, "targetCPUUtilizationPercentage": 70}),
-            json!({"currentReplicas": 1, "desiredReplicas": 2, "currentCPUUtilizationPercentage": 5}),
-        );
-        to_second(&mut autoscaler);
-        to_first(&mut autoscaler);
-        // As a real server shows it.
-        let text = "[{\"type\":\"Resource\",\"resource\":{\"name\":\"cpu\",\"currentAverageUtilization\":5,\
-                    \"currentAverageValue\":\"0\"}}]";
-        assert_eq!(autoscaler["metadata"]["annotations"], json!({CURRENT_METRICS: text}));
-        assert_eq!(autoscaler["status"]["currentCPUUtilizationPercentage"], 5);
-    }
-
-    #[test]
-    fn what_the_first_version_does_not_know_survives_it() {
-        let original = json!({"metadata": {"name": "a", "annotations": {"own": "kept"}},
-            "spec": {"maxReplicas": 3,
-                "metrics": [
-                    {"type": "Object", "object": {"describedObject": {"kind": "Service", "name": "s"},
-                        "metric": {"name": "m"}, "target": {"averageValue": "2", "type": "AverageValue"}}},
-                    {"type": "Pods", "pods": {"metric": {"name": "p", "selector": {"matchLabels": {"a": "b"}}},
-                        "target": {"averageValue": "10", "type": "AverageValue"}}},
-                    {"type": "External", "external": {"metric": {"name": "e"},
-                        "target": {"value": "7", "type": "Value"}}},
-                    {"type": "ContainerResource", "containerResource": {"name": "memory", "container": "c",
-                        "target": {"averageUtilization": 50, "type": "Utilization"}}},
-                    cpu_utilization(60)],
-                "behavior": {"scaleDown": {"selectPolicy": "Max",
-                    "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}}},
-            "status": {"desiredReplicas": 1, "currentMetrics": [{"type": "Pods", "pods": {"metric": {"name": "p"},
-                "current": {"averageValue": "3"}}}],
-                "conditions": [{"type": "AbleToScale", "status": "True", "lastTransitionTime": null}]}});
-        let mut autoscaler = original.clone();
-        to_first(&mut autoscaler);
-        assert_eq!(autoscaler["spec"], json!({"maxReplicas": 3, "targetCPUUtilizationPercentage": 60}));
-        to_second(&mut autoscaler);
-        assert_eq!(autoscaler, original, "{autoscaler:#}");
     }
 }

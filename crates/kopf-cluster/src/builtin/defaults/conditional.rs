@@ -9,7 +9,7 @@ const ACCESS_GROUP: &str = "rbac.authorization.k8s.io";
 /// For how long a client is led to the same pod.
 const AFFINITY_SECONDS: i64 = 10_800;
 
-/// Fills in what no path of a table can say.
+/// Sets the defaults that depend on other fields.
 pub fn fill_in(resource: &ResourceType, object: &mut Value) {
     match resource.qualified() {
         "deployments.apps" if object["spec"]["strategy"]["type"] == "RollingUpdate" => {
@@ -76,7 +76,7 @@ fn fill_list(parent: &mut Value, field: &str, default: Value) {
     }
 }
 
-/// Ports of services lead to the same port of pods, if nothing else is said.
+/// The target port of a service defaults to its port.
 fn fill_service(service: &mut Value) {
     let kind = service["spec"]["type"].as_str().unwrap_or_default().to_owned();
     if matches!(kind.as_str(), "NodePort" | "LoadBalancer") {
@@ -109,7 +109,7 @@ fn fill_service(service: &mut Value) {
     }
 }
 
-/// Limits of containers say what they ask for, too.
+/// The requests of containers default to their limits.
 fn fill_limits(range: &mut Value) {
     for item in range.pointer_mut("/spec/limits").and_then(Value::as_array_mut).into_iter().flatten() {
         if item["type"] != "Container" {
@@ -161,7 +161,7 @@ fn fill_autoscaler(autoscaler: &mut Value) {
     }
 }
 
-/// The metric that autoscalers look at if nothing else is said.
+/// The default metric of autoscalers.
 pub fn cpu_utilization(percent: i64) -> Value {
     json!({"type": "Resource", "resource": {"name": "cpu",
         "target": {"type": "Utilization", "averageUtilization": percent}}})

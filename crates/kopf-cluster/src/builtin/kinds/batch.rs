@@ -31,7 +31,7 @@ pub fn prepare_new(job: &mut Value) {
     label_as_template(job);
 }
 
-/// Without labels of its own, a workload has those of its pods.
+/// A workload without labels gets those of its pods.
 pub fn label_as_template(workload: &mut Value) {
     let labels = workload["spec"]["template"]["metadata"]["labels"].clone();
     if labels.is_object() && workload["metadata"].get("labels").is_none() {
@@ -58,7 +58,7 @@ pub fn put_template_generation(daemon_set: &mut Value, generation: i64) {
     daemon_set["metadata"]["annotations"][TEMPLATE_GENERATION] = json!(generation.to_string());
 }
 
-/// What a node has, pods may take, if nothing else is said.
+/// The allocatable resources of a node default to its capacity.
 pub fn complete_node(node: &mut Value) {
     let capacity = node["status"]["capacity"].clone();
     if capacity.is_object() && node["status"].get("allocatable").is_none() {

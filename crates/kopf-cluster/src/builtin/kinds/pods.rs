@@ -93,7 +93,7 @@ fn priority_class(state: &State, spec: &Value) -> Result<Value, String> {
     }
 }
 
-/// What running in a certain way costs is told by the class, and by nobody else.
+/// The overhead of a pod comes from its runtime class only.
 fn apply_runtime_class(state: &State, spec: &mut Value) -> Result<(), String> {
     let class = match spec["runtimeClassName"].as_str().unwrap_or_default() {
         "" => None,

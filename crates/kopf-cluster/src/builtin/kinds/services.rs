@@ -7,7 +7,7 @@ use crate::go::FieldError;
 use crate::request::status::StatusError;
 use crate::state::State;
 
-/// Services get an address of their own, and ports on nodes if they want them. A dry run takes none.
+/// Allocates a cluster IP, and node ports if the type needs them. A dry run allocates nothing.
 pub fn prepare_new(
     state: &State,
     resource: &ResourceType,
@@ -24,7 +24,7 @@ pub fn prepare_new(
         let addresses = (0..=255).flat_map(|high| (1..=254).map(move |low| format!("10.0.{high}.{low}")));
         let address = addresses.into_iter().find(is_free).unwrap_or_default();
         if !dry_run && service["metadata"]["name"].as_str().is_none_or(str::is_empty) {
-            // Addresses tell whose they are.
+            // An IPAddress object needs the name of its service.
             let detail = format!(
                 "failed to allocate IP: IPAddress.networking.k8s.io \"{address}\" is invalid: spec.parentRef.name: \
                  Required value"
@@ -52,7 +52,7 @@ pub fn prepare_new(
     Ok(())
 }
 
-/// What was given to a service stays its own, also if an update leaves it out.
+/// A service keeps its allocations, even if an update omits them.
 pub fn prepare_change(old: &Value, service: &mut Value) {
     for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
         let missing = service["spec"].get(field).is_none_or(|value| value.is_null() || value == "");

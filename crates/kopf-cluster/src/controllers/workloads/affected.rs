@@ -1,7 +1,7 @@
-//! Whom a change affected: the object itself, its owners, and whoever waits for something like it.
+//! Which objects a change affects: the object itself, its owners, and objects that wait for one like it.
 //!
-//! The driver tells every change here, and looks at the keys that come back. Pods are never decoded
-//! for it: the store knows the uids of their owners.
+//! The driver reports every change here, and enqueues the returned work items. Pods are never decoded for it:
+//! the store indexes the uids of their owners.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub struct ObjectIndex {
     stages: HashMap<ObjectKey, (Stage, Timestamp)>,
     /// Which pod has which address: numbers in the network of the pods.
     addresses: HashMap<ObjectKey, u32>,
-    /// The address that was given last.
+    /// The last assigned address.
     last_address: u32,
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::objects::{is_active, is_ready, scaled, set_condition};
 use super::plan::{Action, BUDGETS, CONTROLLERS, Plan};
 
-/// Given are the pods that the budget selects, and how many their owners want.
+/// `pods` are those that the budget selects; `wanted` is the number that their owners want.
 pub fn reconcile(now: Timestamp, budget: &Value, pods: &[Value], wanted: i64) -> Plan {
     let mut plan = Plan::default();
     let pods: Vec<&Value> = pods.iter().filter(|pod| is_active(pod)).collect();

@@ -90,7 +90,7 @@ fn show_phase(volume: &Value, phase: &str) -> Action {
     Action::UpdateStatus { api: VOLUMES, object, manager: CONTROLLERS }
 }
 
-/// Tells the volume whose it is.
+/// Binds the volume to the claim.
 fn bind_volume(claim: &Value, volume: &Value) -> Option<Action> {
     if text(volume, "/spec/claimRef/uid") == uid(claim) {
         return None;
@@ -106,7 +106,7 @@ fn reference(claim: &Value) -> Value {
         "uid": uid(claim), "resourceVersion": claim["metadata"]["resourceVersion"]})
 }
 
-/// The smallest free volume that fits, or the one that is asked for by name.
+/// The smallest free volume that fits, or the one that the claim names.
 fn best<'a>(claim: &Value, volumes: &'a [Value]) -> Option<&'a Value> {
     let asked = text(claim, "/spec/volumeName");
     let free = |volume: &&Value| {

@@ -106,7 +106,7 @@ fn follow_active(plan: &mut Plan, cron: &Value, jobs: &[Value], status: &mut Val
     }
 }
 
-/// Only so many finished jobs are kept.
+/// Deletes finished jobs beyond the history limits.
 fn forget_finished(plan: &mut Plan, cron: &Value, jobs: &[Value]) {
     for (kind, field) in [("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")] {
         let Some(limit) = cron["spec"][field].as_i64() else { continue };
@@ -130,7 +130,7 @@ fn job_for(cron: &Value, due: Timestamp) -> Value {
         }
     }
     let mut metadata = Value::Object(metadata);
-    // The name tells the time in minutes, so that no job is made twice.
+    // The name contains the time in minutes, so that no job is created twice.
     metadata["name"] = json!(format!("{}-{}", name(cron), due.as_second() / 60));
     metadata["namespace"] = json!(namespace(cron));
     metadata["annotations"][SCHEDULED] = json!(timestamp(due));

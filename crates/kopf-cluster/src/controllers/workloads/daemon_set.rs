@@ -52,7 +52,7 @@ fn place_pods(plan: &mut Plan, set: &Value, pods: &[Value], fitting: &[&Value], 
         for pod in here.iter().filter(|pod| text(pod, "/status/phase") == "Failed" && !is_deleted(pod)) {
             delete(plan, set, pod);
         }
-        // What is going leaves its place only when it is gone.
+        // A terminating pod occupies its node until it is gone.
         if here.is_empty() {
             let mut pod = daemon.clone();
             let only = json!({"nodeSelectorTerms": [{"matchFields": [

@@ -115,7 +115,7 @@ impl Rollout {
         self.deployment["spec"]["paused"] == true
     }
 
-    /// Whether somebody has changed the number of replicas since the replica sets were sized.
+    /// Whether a client changed the number of replicas since the replica sets were sized.
     fn was_scaled(&self) -> bool {
         let active = self.all().filter(|set| number(set, "/spec/replicas") > 0);
         active.into_iter().any(|set| {
@@ -138,7 +138,7 @@ impl Rollout {
             return;
         }
         let reason = condition(&self.deployment, "Progressing").map(|known| text(known, "/reason").to_owned());
-        // A deadline that was missed tells more.
+        // A missed deadline is more informative.
         if reason.as_deref() == Some("ProgressDeadlineExceeded") {
             return;
         }
@@ -319,7 +319,7 @@ impl Rollout {
         set_annotation(&mut self.deployment, REVISION, &revision);
     }
 
-    /// Gives the new replica set as many pods as there is room for.
+    /// Scales the new replica set up as far as the limits allow.
     fn grow_new(&mut self) -> bool {
         let Some(new) = &self.new else { return false };
         let current = number(new, "/spec/replicas");
@@ -470,7 +470,7 @@ impl Rollout {
                 last["lastTransitionTime"] = known["lastTransitionTime"].clone();
             }
         } else if reason == "ProgressDeadlineExceeded" {
-            // It has been told.
+            // The event was sent before.
         } else if let Some(updated) = known.as_ref().and_then(|known| time(known, "/lastUpdateTime")) {
             match seconds(updated, deadline) < self.now {
                 true => {
@@ -490,7 +490,7 @@ impl Rollout {
         }
     }
 
-    /// What differs from what was read is written: replica sets first, then the status.
+    /// Writes the differences: replica sets first, then the status.
     fn into_plan(self, before: &Value) -> Plan {
         let mut plan = self.plan;
         let known = self.old.into_iter().chain(self.new).filter(|set| set["metadata"].get("uid").is_some());

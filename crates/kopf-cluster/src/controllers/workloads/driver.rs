@@ -26,18 +26,18 @@ use crate::support::options::Workloads;
 
 /// How many events are read at a time.
 const PORTION: usize = 1024;
-/// After so many objects, others get their turn.
+/// After this many objects, the driver yields to other tasks.
 const BREATH: usize = 16;
 /// Alarms within this time are one, so that many pods that get ready together are one change.
 const GRAIN: Duration = Duration::from_millis(20);
 /// Alarms that are later than this were leapt over.
 const LEAP: Duration = Duration::from_secs(1);
-/// While leapt time is lived through, so many rounds belong to one moment at most.
+/// How many passes belong to one moment at most while the driver catches up with an advanced clock.
 const ROUNDS_PER_MOMENT: usize = 100;
 /// How long to wait after a error, doubled with each.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const RETRY_DOUBLINGS: u32 = 9;
-/// Looking at an owner of many takes time. It rests so many times as long before it is looked at again.
+/// Reconciling an owner of many objects takes time. The driver waits this many times as long before it does so again.
 const REST: u32 = 4;
 const SHORT: Duration = Duration::from_millis(2);
 /// Events are kept for this long.
@@ -110,9 +110,9 @@ struct Driver {
     memory: ObjectIndex,
     work_queue: WorkQueue,
     workloads: Workloads,
-    /// How much may be told about objects.
+    /// Limits the events per object.
     notes: EventBudget,
-    /// How often objects have been refused in a row.
+    /// How often in a row the server rejected the writes for an object.
     refusals: HashMap<WorkItem, u32>,
     /// Who is not to be looked at before a time.
     resting: HashMap<WorkItem, Timestamp>,
@@ -145,7 +145,7 @@ impl Driver {
         driver
     }
 
-    /// Does all there is to do; gives back how long there is nothing to do, if that is known.
+    /// Reconciles everything that is due; returns the time until the next timer, if there is one.
     async fn work(&mut self, state: &Arc<State>) -> Option<Duration> {
         let mut rounds = 0;
         loop {
@@ -208,7 +208,7 @@ impl Driver {
                 self.work_queue.set_alarm(key, wake);
             }
             Err(_) => {
-                // Mostly somebody else was faster. Whatever it is, it is tried again.
+                // Usually another client changed the object first. Retry in any case.
                 let refusals = self.refusals.entry(key.clone()).or_default();
                 let retry = later(self.now, FIRST_RETRY * 2_u32.pow((*refusals).min(RETRY_DOUBLINGS)));
                 *refusals += 1;
@@ -217,7 +217,7 @@ impl Driver {
         }
     }
 
-    /// Reads what has happened since the last time.
+    /// Reads the events since the last time.
     fn follow(&mut self, state: &State) {
         let mut lost = false;
         for index in 0..self.followed.len() {

@@ -20,12 +20,12 @@ use crate::store::ObjectKey;
 use crate::support::clock::timestamp;
 use crate::verbs::{DeleteOptions, create_object, delete_object, write_if_unchanged};
 
-/// How many events of one object have room in one moment.
+/// How many events one object may have in a burst.
 const NAME_TRIES: i128 = 64;
 
 /// Carries a whole plan out, up to the first error.
 ///
-/// A note after a creation can name what was created as `{name}`.
+/// An event after a creation can name the created object as `{name}`.
 pub fn carry_out_all(state: &Arc<State>, notes: &mut EventBudget, plan: Plan) -> Result<(), StatusError> {
     let mut created = String::new();
     for action in plan.actions {
@@ -55,7 +55,7 @@ pub fn carry_out_all(state: &Arc<State>, notes: &mut EventBudget, plan: Plan) ->
     Ok(())
 }
 
-/// What is told to the owner of a pod that cannot be created.
+/// The event for the owner of a pod that cannot be created.
 fn failed_creation(action: &Action) -> Option<EventNote> {
     let Action::Create { api: PODS, object, .. } = action else { return None };
     let owner = controller_of(object)?;
@@ -70,7 +70,7 @@ fn failed_creation(action: &Action) -> Option<EventNote> {
     Some(EventNote { api, about, component, warning: true, reason: "FailedCreate", message: String::new() })
 }
 
-/// Carries one action out; gives back what was created by it.
+/// Executes one action; returns the created object.
 pub fn execute(state: &Arc<State>, action: Action) -> Result<Option<Value>, StatusError> {
     match action {
         Action::Create { api, object, manager } => {
@@ -94,7 +94,7 @@ pub fn execute(state: &Arc<State>, action: Action) -> Result<Option<Value>, Stat
                 ..DeleteOptions::default()
             };
             match delete_object(state, &resource(state, api)?, &object_key(&object), &options) {
-                // Somebody else was faster.
+                // Another client was faster.
                 Err(status_error) if status_error.reason == "NotFound" => Ok(None),
                 Err(status_error) => Err(status_error),
                 Ok(_) => Ok(None),
@@ -123,7 +123,7 @@ fn write(state: &Arc<State>, api: Api, part: Part, object: &Value, writer: &Writ
     Ok(())
 }
 
-/// Assigns a pod to a node. As with the binding of a request, nobody owns what it sets.
+/// Assigns a pod to a node. As with a binding request, no field manager owns the fields.
 fn bind(state: &Arc<State>, pod: &Value, node: &str) -> Result<(), StatusError> {
     let resource = resource(state, PODS)?;
     let now = timestamp(state.now());
@@ -181,7 +181,7 @@ fn note(state: &Arc<State>, about: &EventNote) {
             event["eventTime"] = Value::Null;
         }
     }
-    // Names tell the time; several events of one moment get the next ones.
+    // Event names contain the time; several events at one moment get consecutive names.
     for offset in 0..NAME_TRIES {
         let mut object = event.clone();
         object["metadata"]["name"] = json!(format!("{}.{:x}", name(&about.about), now.as_nanosecond() + offset));
@@ -192,17 +192,17 @@ fn note(state: &Arc<State>, about: &EventNote) {
     }
 }
 
-/// How much is told about an object: at first a lot, then only now and then. Real clusters do so, too.
+/// Limits the events per object: a burst, then a slow rate, as in real clusters.
 #[derive(Debug, Default)]
 pub struct EventBudget {
-    /// What is left for each object, and when that was counted.
+    /// The remaining events of each object, and when they were counted.
     left: HashMap<String, (f64, Timestamp)>,
 }
 
 impl EventBudget {
     const BURST: f64 = 25.0;
     const REFILL_SECONDS: f64 = 300.0;
-    /// When more objects than this have been told about, everything starts anew.
+    /// Beyond this many objects, the budget starts over.
     const OBJECTS: usize = 4096;
 
     fn allows(&mut self, note: &EventNote, now: Timestamp) -> bool {

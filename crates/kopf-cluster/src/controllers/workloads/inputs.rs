@@ -24,7 +24,7 @@ use crate::state::State;
 use crate::store::{ObjectKey, Stored};
 use crate::support::options::Workloads;
 
-/// What is to be done about an object; nothing if it is gone.
+/// The plan for an object; empty if the object is gone.
 pub fn plan(
     state: &State,
     memory: &mut ObjectIndex,
@@ -118,7 +118,7 @@ pub fn plan(
     Some(plan)
 }
 
-/// Objects without an owner that fit a selector become the property of whoever selects them.
+/// A controller adopts objects without an owner that match its selector.
 fn adoption(reader: &StoreReader<'_>, object_key: &ObjectKey, (api, owner): (Api, &Value), owned: Api) -> Option<Plan> {
     let orphans = match is_deleted(owner) {
         true => Vec::new(),
@@ -177,7 +177,7 @@ fn pod_plan(
         }
         _ => {
             let found = reader.get(NODES, &ObjectKey::new("", text(object, "/spec/nodeName")));
-            // Without its node, nobody looks after the pod, except for its end.
+            // Without its node, nothing happens to the pod except its deletion.
             if found.is_none() && stage != Stage::Stopping {
                 return Plan::default();
             }

@@ -111,7 +111,7 @@ pub fn available_from(pod: &Value, min_ready_seconds: i64) -> Option<Timestamp> 
     Some(seconds(time(ready, "/lastTransitionTime")?, min_ready_seconds))
 }
 
-/// Puts a condition in place. The time of the transition only changes with the status.
+/// Sets a condition. The transition time only changes with the status.
 ///
 /// An unchanged condition stays where it is; a changed one goes to the end, as in a real cluster.
 pub fn set_condition(status: &mut Value, mut condition: Value, now: Timestamp) {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// A resource, as it is found in the catalog.
+/// The key of a resource in the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Api {
     pub group: &'static str,
@@ -55,12 +55,12 @@ pub const CONTROLLERS: &str = "kube-controller-manager";
 pub const KUBELET: &str = "kubelet";
 pub const SCHEDULER: &str = "kube-scheduler";
 
-/// One step to be carried out.
+/// One write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// A new object; its namespace is in its metadata.
     Create { api: Api, object: Value, manager: &'static str },
-    /// The next state of an object, all but its status. It is refused if the object was changed in between.
+    /// The next state of an object without its status. It fails if the object has changed in between.
     Update { api: Api, object: Value, manager: &'static str },
     /// The next status of an object, likewise.
     UpdateStatus { api: Api, object: Value, manager: &'static str },
@@ -84,7 +84,7 @@ pub struct EventNote {
     pub message: String,
 }
 
-/// What is to be done about an object now, and when to look at it again though nothing changes.
+/// What to do about an object now, and when to reconcile it again even if nothing changes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     pub actions: Vec<Action>,
@@ -96,7 +96,7 @@ impl Plan {
         self.actions.push(action);
     }
 
-    /// Looks again at a time, or earlier if that was said before.
+    /// Requeues the object at a time; the earliest one wins.
     pub fn wake_at(&mut self, time: Timestamp) {
         self.wake = Some(self.wake.map_or(time, |known| known.min(time)));
     }

@@ -33,7 +33,7 @@ pub enum Stage {
     Over,
 }
 
-/// What is known about a pod beside itself.
+/// What the controller knows about a pod besides the object itself.
 #[derive(Clone, Debug)]
 pub struct PodContext {
     /// Since when it has been in its stage.
@@ -291,7 +291,7 @@ mod tests {
     fn pods_start_and_run() {
         let expected = ["0s Pending waiting ContainerCreating x0 unready", "0s Running running  x0 ready"];
         assert_eq!(live(pod("nginx", "Always"), 3600), expected);
-        // Nobody knows when other pods would end.
+        // The simulation cannot know when other pods would end.
         assert_eq!(live(pod("nginx", "Never"), 3600), expected);
     }
 

@@ -130,7 +130,7 @@ mod tests {
         })
     }
 
-    /// What is done, in short.
+    /// The actions, abbreviated.
     fn check(set: &Value, pods: &[Value], now: i64, expected: &[&str]) -> Plan {
         let plan = reconcile(seconds(Timestamp::UNIX_EPOCH, now), REPLICA_SETS, set, pods);
         let short: Vec<String> = plan

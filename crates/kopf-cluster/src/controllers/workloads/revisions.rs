@@ -11,7 +11,7 @@ pub struct Revisions {
     pub all: Vec<Value>,
     /// The one of the current template.
     pub update: Value,
-    /// What has to be written for it.
+    /// The object to write for it.
     pub actions: Vec<Action>,
 }
 
@@ -42,7 +42,7 @@ pub fn record(api: Api, owner: &Value, mut known: Vec<Value>) -> Revisions {
 }
 
 impl Revisions {
-    /// Deletes revisions that nobody uses, over the limit of the history.
+    /// Deletes unused revisions beyond the history limit.
     pub fn forget(&mut self, owner: &Value, is_used: impl Fn(&Value) -> bool) {
         let limit = usize::try_from(owner["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(10)).unwrap_or_default();
         let unused: Vec<&Value> = self.all.iter().filter(|revision| !is_used(revision)).collect();

@@ -16,7 +16,7 @@ const SLICE_MANAGER: &str = "endpointslice-controller.k8s.io";
 /// How many endpoints a slice has at most.
 const SLICE_SIZE: usize = 100;
 
-/// Given are the pods that the service selects, its slices, and its endpoints.
+/// Takes the pods that the service selects, its slices, and its endpoints.
 pub fn reconcile(now: Timestamp, service: &Value, pods: &[Value], slices: &[Value], endpoints: Option<&Value>) -> Plan {
     let mut plan = Plan::default();
     if is_deleted(service) || !has_selector(service) {
@@ -95,7 +95,7 @@ fn target(pod: &Value) -> Value {
     json!({"kind": "Pod", "namespace": namespace(pod), "name": name(pod), "uid": uid(pod)})
 }
 
-/// Brings the slices up to date: what is in them changes, what is missing is made.
+/// Updates the slices, and creates missing ones.
 fn slice_actions(now: Timestamp, service: &Value, groups: &[Group<'_>], slices: &[Value]) -> Vec<Action> {
     let publishes_all = service["spec"]["publishNotReadyAddresses"] == true;
     let mut wanted: Vec<(Value, Value)> = Vec::new();

@@ -1,7 +1,10 @@
-//! Stateful sets: pods with numbers and claims of their own, one after the other.
+//! Stateful sets: numbered pods with persistent claims, created one after the other.
 //!
 //! The driver calls it with the pods and the revisions that the set controls, and the names of the
 //! claims that are there.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -114,7 +117,7 @@ impl StatefulSetReconciler<'_> {
         text(pod, "/status/phase") == "Running" && !is_deleted(pod) && self.is_available(pod)
     }
 
-    /// Brings the pods nearer to what is wanted; in order, only one step.
+    /// Moves the pods towards the spec; in ordered mode, by one step.
     fn scale(&mut self) {
         let (first, end) = (self.first(), self.first() + self.wanted());
         for number in first..end {
@@ -289,108 +292,4 @@ fn pod_for(set: &Value, revision: &Value, number: i64, pod_name: &str) -> Value 
         pod["spec"]["volumes"] = Value::Array(volumes);
     }
     pod
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn set(replicas: i64, image: &str, policy: &str) -> Value {
-        json!({
-            "metadata": {"name": "db", "namespace": "default", "uid": "u", "generation": 1},
-            "spec": {"replicas": replicas, "serviceName": "db", "podManagementPolicy": policy,
-                "selector": {"matchLabels": {"app": "db"}},
-                "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
-                "template": {"metadata": {"labels": {"app": "db"}}, "spec": {"image": image}}},
-            "status": {"replicas": 0},
-        })
-    }
-
-    /// A world in which pods become ready, and go, as soon as they are looked at.
-    #[derive(Default)]
-    struct Simulation {
-        pods: Vec<Value>,
-        revisions: Vec<Value>,
-        told: Vec<String>,
-    }
-
-    impl Simulation {
-        fn settle(&mut self, mut set: Value) -> Value {
-            for _ in 0..50 {
-                let plan =
-                    reconcile(Timestamp::UNIX_EPOCH, &set, self.pods.clone(), self.revisions.clone(), &BTreeSet::new());
-                if plan.actions.is_empty() {
-                    return set;
-                }
-                for pod in &mut self.pods {
-                    pod["status"] = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
-                }
-                for action in plan.actions {
-                    match action {
-                        Action::Create { api, object, .. } if api == PODS => {
-                            self.told.push(format!("+{}", name(&object)));
-                            self.pods.push(object);
-                        }
-                        Action::Create { object, .. } => self.revisions.push(object),
-                        Action::Delete { object, .. } => {
-                            self.told.push(format!("-{}", name(&object)));
-                            self.pods.retain(|pod| name(pod) != name(&object));
-                        }
-                        Action::UpdateStatus { object, .. } => set = object,
-                        _ => {}
-                    }
-                }
-            }
-            panic!("it does not settle: {:?}", self.told);
-        }
-    }
-
-    #[test]
-    fn pods_come_and_go_in_order() {
-        let mut world = Simulation::default();
-        let made = world.settle(set(3, "one", "OrderedReady"));
-        assert_eq!(std::mem::take(&mut world.told), ["+db-0", "+db-1", "+db-2"]);
-        assert_eq!(made["status"]["currentReplicas"], 3, "{made:#}");
-        let mut other = set(3, "two", "OrderedReady");
-        other["status"] = made["status"].clone();
-        let rolled = world.settle(other);
-        assert_eq!(std::mem::take(&mut world.told), ["-db-2", "+db-2", "-db-1", "+db-1", "-db-0", "+db-0"]);
-        assert_eq!(rolled["status"]["currentRevision"], rolled["status"]["updateRevision"]);
-        assert_ne!(rolled["status"]["currentRevision"], made["status"]["currentRevision"]);
-        let mut fewer = set(1, "two", "OrderedReady");
-        fewer["status"] = rolled["status"].clone();
-        world.settle(fewer);
-        assert_eq!(world.told, ["-db-2", "-db-1"]);
-    }
-
-    #[test]
-    fn a_partition_keeps_the_first_pods_as_they_are() {
-        let mut world = Simulation::default();
-        let made = world.settle(set(3, "one", "Parallel"));
-        world.told.clear();
-        let mut other = set(3, "two", "Parallel");
-        other["status"] = made["status"].clone();
-        other["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = json!(2);
-        let rolled = world.settle(other);
-        assert_eq!(world.told, ["-db-2", "+db-2"]);
-        assert_eq!((number(&rolled, "/status/currentReplicas"), number(&rolled, "/status/updatedReplicas")), (2, 1));
-    }
-
-    #[test]
-    fn claims_are_made_for_each_pod() {
-        let mut with_claims = set(1, "one", "OrderedReady");
-        with_claims["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": {"x": 1}}]);
-        let plan = reconcile(Timestamp::UNIX_EPOCH, &with_claims, Vec::new(), Vec::new(), &BTreeSet::new());
-        let claims: Vec<&Value> = plan
-            .actions
-            .iter()
-            .filter_map(|action| match action {
-                Action::Create { api, object, .. } if *api == CLAIMS => Some(object),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(claims.len(), 1, "{plan:#?}");
-        assert_eq!(claims[0]["metadata"]["name"], "data-db-0");
-        assert_eq!(claims[0]["metadata"]["labels"], json!({"app": "db"}));
-    }
 }

@@ -37,7 +37,7 @@ pub enum FieldEncoding {
     Flag,
     Whole,
     Number,
-    /// Whatever it is, as YAML.
+    /// Any value, as YAML.
     Any,
     /// A number, a flag or a text; nothing else can be a default there.
     Default,

@@ -1,7 +1,7 @@
 //! OpenAPI documents in protobuf, for clients that read it faster than JSON.
 //!
-//! `openapi.rs` calls [`encode`] with a document; what goes where is told by `messages.rs`. What
-//! the messages have no place for is left out.
+//! `openapi.rs` calls [`encode`] with a document; `messages.rs` maps its fields. Fields without a message
+//! field are dropped.
 
 use serde_json::{Map, Value, json};
 
@@ -124,7 +124,7 @@ fn write_field(out: &mut Vec<u8>, number: u32, encoding: &FieldEncoding, value: 
     }
 }
 
-/// What is taken for a text: whole numbers and nothing at all are, too.
+/// What counts as a string: also whole numbers and null.
 fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

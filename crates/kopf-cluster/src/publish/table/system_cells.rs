@@ -107,7 +107,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// What is used of what there may be, of limits or of the rest.
+/// What is used of each limit, or of the rest.
 fn quotas(quota: &Value, of_limits: bool) -> String {
     let mut hard: Vec<(&String, &Value)> = quota["status"]["hard"].as_object().into_iter().flatten().collect();
     hard.sort_by_key(|(name, _)| *name);

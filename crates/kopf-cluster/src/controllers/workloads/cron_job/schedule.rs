@@ -125,7 +125,7 @@ mod tests {
         check("5-10/5 3 * * *", "2026-01-01T03:05:00Z", "2026-01-01T03:10:00Z");
         check("0 9 * * MON-FRI", "2026-01-02T10:00:00Z", "2026-01-05T09:00:00Z");
         check("0 0 1 jan *", "2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z");
-        // Either of the two days will do, if both are given.
+        // If both days are given, either of them matches.
         check("0 0 13 * 5", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
         check("@hourly", "2026-01-01T00:00:01Z", "2026-01-01T01:00:00Z");
         check("@weekly", "2026-01-01T00:00:00Z", "2026-01-04T00:00:00Z");

@@ -17,7 +17,7 @@ pub struct Limits {
 /// A replica set, as far as it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// What it is told to have.
+    /// The desired number.
     pub replicas: i64,
     pub available: i64,
 }
@@ -38,7 +38,7 @@ impl Limits {
         Self { wanted, max_surge, max_unavailable: max_unavailable.min(wanted) }
     }
 
-    /// The size of the new replica set, as far as the room for it goes.
+    /// The size of the new replica set, as far as the limits allow.
     pub fn new_size(&self, rolling: bool, new: i64, total: i64) -> i64 {
         let room = self.wanted + self.max_surge - total;
         match rolling {
@@ -58,7 +58,7 @@ impl Limits {
         if spare <= 0 {
             return sizes;
         }
-        // What does not work is given up first.
+        // Unhealthy replicas are scaled down first.
         for (size, old) in sizes.iter_mut().zip(old) {
             let broken = (*size - old.available).clamp(0, spare.max(0));
             *size -= broken;
@@ -76,7 +76,7 @@ impl Limits {
 
     /// Spreads a change of the wanted number over several replica sets, in proportion to their sizes.
     ///
-    /// Given are the sizes, and the most pods that the deployment could have when each was set.
+    /// Takes the sizes, and the maximum of pods of the deployment when each size was set.
     pub fn proportional(&self, sets: &[(i64, i64)]) -> Vec<i64> {
         let allowed = if self.wanted > 0 { self.wanted + self.max_surge } else { 0 };
         let mut sizes: Vec<i64> = sets.iter().map(|(size, _)| *size).collect();
@@ -96,7 +96,7 @@ impl Limits {
             *size += share;
             added += share;
         }
-        // What is left by rounding goes to the first.
+        // The first set gets the rounding remainder.
         if let Some(first) = sizes.first_mut() {
             *first = (*first + to_add - added).max(0);
         }
@@ -165,7 +165,7 @@ mod tests {
         check(&[size(2, 2)], size(5, 3), &[1]);
         check(&[size(1, 1)], size(5, 5), &[0]);
         check(&[size(4, 4)], size(3, 0), &[4]);
-        // Broken pods go first, whatever their age.
+        // Broken pods go first, regardless of their age.
         check(&[size(3, 3), size(2, 0)], size(2, 0), &[3, 1]);
         check(&[], size(5, 5), &[]);
     }

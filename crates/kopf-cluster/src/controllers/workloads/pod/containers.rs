@@ -196,7 +196,7 @@ pub fn phase(pod: &Value) -> &'static str {
     }
 }
 
-/// What a kubelet tells about it: whether it is a warning, the reason, the message.
+/// The event of a kubelet: whether it is a warning, the reason, the message.
 pub fn notes(pod: &Value, life: ContainerPhase) -> Vec<(bool, &'static str, String)> {
     let mut notes = Vec::new();
     for container in list(pod, "/spec/containers") {

@@ -25,7 +25,7 @@ pub enum Claim {
 pub fn reconcile(now: Timestamp, pod: &Value, nodes: &[Value], claims: &[(String, Claim)]) -> Plan {
     let mut plan = Plan::default();
     if pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
-        // The API itself says so in the status of a new pod.
+        // The API server sets this in the status of a new pod.
         return plan;
     }
     let scheduler = pod["spec"]["schedulerName"].as_str().unwrap_or(COMPONENT);
