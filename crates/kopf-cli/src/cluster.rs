@@ -20,7 +20,7 @@ pub struct Arguments {
     #[arg(long, default_value = "127.0.0.1", env = "KOPF_CLUSTER_HOST")]
     host: IpAddr,
     /// Where to write the kubeconfig; into the data folder, or a new temporary one by default.
-    /// A file that kopf did not write is left as it is, and the cluster does not start.
+    /// If the file exists and kopf did not write it, kopf keeps it, and the cluster does not start.
     #[arg(long, value_name = "FILE", env = "KOPF_CLUSTER_KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
     /// A manifest to apply at the start, or a folder of them; can be repeated.
@@ -29,12 +29,12 @@ pub struct Arguments {
     /// Keep the state in this folder, over restarts; in memory only by default.
     #[arg(long, value_name = "DIR", env = "KOPF_CLUSTER_DATA_DIR")]
     data_dir: Option<PathBuf>,
-    /// Leave deployments, jobs and pods as they are written; there is no node.
+    /// Do not simulate deployments, jobs and pods; there is no node.
     #[arg(long, env = "KOPF_CLUSTER_NO_WORKLOADS")]
     no_workloads: bool,
 }
 
-/// Why the cluster cannot be run.
+/// Why the cluster cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     #[error("the threads cannot be started: {0}")]
@@ -62,15 +62,15 @@ pub fn run(arguments: Arguments) -> Result<(), ClusterError> {
 
 async fn serve(arguments: Arguments) -> Result<(), ClusterError> {
     let manifests = manifests::read(&arguments.manifests)?;
-    // Before anything is told: whoever waits for the message may send a signal at once.
+    // Subscribe before printing the message: a process that waits for it may send a signal at once.
     let interrupted = Interrupted::new().map_err(ClusterError::Signal)?;
     if let Some(path) = &arguments.kubeconfig {
         kubeconfig::check(path)?;
     }
-    let place = match (arguments.kubeconfig, &arguments.data_dir) {
-        (Some(path), _) => Place::Named(path),
-        (None, Some(folder)) => Place::DataFolder(folder.join("kubeconfig")),
-        (None, None) => Place::Temporary,
+    let location = match (arguments.kubeconfig, &arguments.data_dir) {
+        (Some(path), _) => KubeconfigLocation::Named(path),
+        (None, Some(folder)) => KubeconfigLocation::DataFolder(folder.join("kubeconfig")),
+        (None, None) => KubeconfigLocation::Temporary,
     };
     let mut options = Options { data_dir: arguments.data_dir, ..Options::default() };
     if arguments.no_workloads {
@@ -82,8 +82,8 @@ async fn serve(arguments: Arguments) -> Result<(), ClusterError> {
         let applied = cluster.apply(&text, "default").await;
         applied.map_err(|source| ClusterError::Manifest { path, source })?;
     }
-    let kubeconfig = Kubeconfig::write(place, &server.kubeconfig())?;
-    let told = format!(
+    let kubeconfig = Kubeconfig::write(location, &server.kubeconfig())?;
+    let message = format!(
         "Kubernetes {KUBERNETES_VERSION} (embedded) listens on {}\n\n\
          \x20 export KUBECONFIG={}\n\
          \x20 kubectl get namespaces\n\n\
@@ -91,17 +91,17 @@ async fn serve(arguments: Arguments) -> Result<(), ClusterError> {
         server.url(),
         kubeconfig.path.display()
     );
-    // It serves all the same if nobody reads.
-    let _ = io::stdout().write_all(told.as_bytes()).and_then(|()| io::stdout().flush());
+    // The cluster serves even if stdout is closed.
+    let _ = io::stdout().write_all(message.as_bytes()).and_then(|()| io::stdout().flush());
     interrupted.wait().await;
     Ok(())
 }
 
-/// Where the kubeconfig goes.
-enum Place {
-    /// The user has named the file: what is there may be theirs.
+/// Where to write the kubeconfig.
+enum KubeconfigLocation {
+    /// The user named the file: an existing one may be theirs.
     Named(PathBuf),
-    /// The file is good for as long as the data folder is, and it is ours as the folder is.
+    /// The file belongs to the data folder, and lives as long.
     DataFolder(PathBuf),
     /// A folder that is removed with the cluster.
     Temporary,
@@ -115,17 +115,17 @@ struct Kubeconfig {
 }
 
 impl Kubeconfig {
-    fn write(place: Place, text: &str) -> Result<Self, ClusterError> {
-        match place {
-            Place::Named(path) => {
+    fn write(location: KubeconfigLocation, text: &str) -> Result<Self, ClusterError> {
+        match location {
+            KubeconfigLocation::Named(path) => {
                 kubeconfig::write(&path, text)?;
                 Ok(Self { path, folder: None })
             }
-            Place::DataFolder(path) => {
+            KubeconfigLocation::DataFolder(path) => {
                 kubeconfig::replace(&path, text)?;
                 Ok(Self { path, folder: None })
             }
-            Place::Temporary => {
+            KubeconfigLocation::Temporary => {
                 let folder = std::env::temp_dir().join(format!("kopf-cluster-{}", std::process::id()));
                 create_private_folder(&folder)
                     .map_err(|source| ClusterError::Folder { path: folder.clone(), source })?;
@@ -140,13 +140,13 @@ impl Kubeconfig {
 impl Drop for Kubeconfig {
     fn drop(&mut self) {
         if let Some(folder) = &self.folder {
-            // What is left in a temporary folder does no harm: the cluster is gone.
+            // A leftover in a temporary folder does no harm: the cluster is gone.
             let _ = fs::remove_dir_all(folder);
         }
     }
 }
 
-/// A folder for this user only; not one that somebody else has put there.
+/// Creates a folder for this user only; fails if it exists.
 fn create_private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
@@ -184,7 +184,7 @@ impl Interrupted {
 
     #[cfg(not(unix))]
     async fn wait(self) {
-        // Without signals, only the end of the process ends it.
+        // Without signals, the cluster runs until the process ends.
         let _ = tokio::signal::ctrl_c().await;
     }
 }

@@ -1,16 +1,16 @@
-//! Writing the kubeconfig of the embedded cluster to a file that the user has named.
+//! Writes the kubeconfig of the embedded cluster to a file that the user named.
 //!
-//! The file may be somebody's only way to a real cluster. So `kopf cluster` and `kopf dev` replace only what they wrote
-//! themselves, and a reader never sees a half-written file.
+//! The file may be the user's only access to a real cluster. So `kopf cluster` and `kopf dev` replace only files that
+//! they wrote themselves, and readers never see a half-written file.
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Why the kubeconfig is not written.
+/// Why the kubeconfig cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
-    /// Somebody else wrote the file.
+    /// The file exists, and kopf did not write it.
     #[error(
         "the file {} exists, and kopf did not write it. It may lead to a real cluster, so kopf leaves it as it is: \
          name another file, or remove this one",
@@ -28,7 +28,7 @@ pub fn write(path: &Path, text: &str) -> Result<(), KubeconfigError> {
     replace(path, text)
 }
 
-/// Whether the file can be written without harm. Called before the cluster starts, so that it need not start in vain.
+/// Checks that the file can be written without harm. Called before the cluster starts, so that it does not start in vain.
 pub fn check(path: &Path) -> Result<(), KubeconfigError> {
     let failed = |source| KubeconfigError::Write { path: path.to_owned(), source };
     let ours = match fs::metadata(path) {
@@ -45,7 +45,7 @@ pub fn check(path: &Path) -> Result<(), KubeconfigError> {
     if ours { Ok(()) } else { Err(KubeconfigError::NotOurs { path: path.to_owned() }) }
 }
 
-/// Puts the file in place of whatever is there: the folder is our own, or the file was checked.
+/// Replaces the file atomically. The caller owns the folder, or has checked the file.
 pub(crate) fn replace(path: &Path, text: &str) -> Result<(), KubeconfigError> {
     let failed = |source| KubeconfigError::Write { path: path.to_owned(), source };
     // A link stays a link: its target is replaced.
@@ -56,17 +56,17 @@ pub(crate) fn replace(path: &Path, text: &str) -> Result<(), KubeconfigError> {
     let mut name = target.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let beside = target.with_file_name(name);
-    // A process with this number may have been killed while it wrote.
+    // A killed process with this id may have left the file.
     let _ = fs::remove_file(&beside);
     let written = write_private(&beside, text).and_then(|()| fs::rename(&beside, &target));
     written.map_err(|error| {
-        // The error is what matters, not the leftover.
+        // The error matters, not the leftover.
         let _ = fs::remove_file(&beside);
         failed(error)
     })
 }
 
-/// The kubeconfig has the token in it.
+/// Only the user may read it: the kubeconfig contains the token.
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true);

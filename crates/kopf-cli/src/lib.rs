@@ -22,12 +22,12 @@ enum Command {
     Cluster(cluster::Arguments),
 }
 
-/// Runs the command with its arguments, the name of the program first; gives the exit code.
+/// Runs the command with its arguments, the name of the program first; returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let command = match CommandLine::try_parse_from(arguments) {
         Ok(line) => line.command,
         Err(error) => {
-            // If even this cannot be printed, there is nowhere to tell it.
+            // If even this cannot be printed, there is no other place to report it.
             let _ = error.print();
             return u8::try_from(error.exit_code()).unwrap_or(2);
         }

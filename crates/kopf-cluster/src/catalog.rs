@@ -4,7 +4,9 @@
 //! started with. Routes, discovery and every verb look up resources here.
 
 mod verb;
+mod captured;
 mod custom;
+mod quantities;
 pub mod webhooks;
 #[cfg(test)]
 mod tests;
@@ -12,7 +14,6 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::go::structure::{self, Structure};
@@ -20,6 +21,8 @@ use crate::schema::Schema;
 use crate::support::capture;
 
 pub use custom::{CustomVersion, PrinterColumn, is_established, resource_types, storage_version};
+use quantities::mentions_quantities;
+pub use quantities::{is_quantity, reference};
 pub use verb::Verb;
 pub use webhooks::{ConversionWebhook, Webhooks};
 
@@ -203,7 +206,7 @@ impl Catalog {
     }
 
     fn captured() -> &'static HashMap<String, Vec<Arc<ResourceType>>> {
-        static CAPTURED: LazyLock<HashMap<String, Vec<Arc<ResourceType>>>> = LazyLock::new(read_captured);
+        static CAPTURED: LazyLock<HashMap<String, Vec<Arc<ResourceType>>>> = LazyLock::new(captured::read);
         &CAPTURED
     }
 
@@ -368,79 +371,6 @@ pub fn version_priority(version: &str) -> (u8, u64, u64) {
     parse().unwrap_or((0, 0, 0))
 }
 
-/// The part of the captured discovery that describes the resources. Nothing else of it is decoded, since every
-/// process with a cluster does this.
-#[derive(Default, Deserialize)]
-struct Captured<'a> {
-    /// By group and version.
-    #[serde(borrow)]
-    resources: BTreeMap<&'a str, CapturedVersion<'a>>,
-}
-
-#[derive(Deserialize)]
-struct CapturedVersion<'a> {
-    #[serde(borrow)]
-    resources: Vec<CapturedResource<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct CapturedResource<'a> {
-    /// A name with a slash is a subresource.
-    name: &'a str,
-    kind: &'a str,
-    /// The group and version of a subresource's kind, if they differ from the resource's.
-    group: Option<&'a str>,
-    version: Option<&'a str>,
-    #[serde(default)]
-    singular_name: &'a str,
-    namespaced: bool,
-    #[serde(default)]
-    short_names: Vec<String>,
-    #[serde(default)]
-    categories: Vec<String>,
-    verbs: Vec<Verb>,
-}
-
-/// The built-in resources, from the captured discovery.
-fn read_captured() -> HashMap<String, Vec<Arc<ResourceType>>> {
-    let mut types: HashMap<String, Vec<_>> = HashMap::new();
-    let text = capture::document("discovery").unwrap_or_default();
-    // A test reads all of it.
-    let captured: Captured<'_> = serde_json::from_slice(&text).unwrap_or_default();
-    for (group_version, CapturedVersion { resources }) in captured.resources {
-        let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
-        let (parts, whole): (Vec<_>, Vec<_>) = resources.into_iter().partition(|resource| resource.name.contains('/'));
-        for resource in whole {
-            let part_of_it = |part: &CapturedResource<'_>| {
-                let name = part.name.strip_prefix(resource.name)?.strip_prefix('/')?.to_owned();
-                let (group, version) = match part.version {
-                    Some(version) => (part.group.unwrap_or_default(), version),
-                    None => (group, version),
-                };
-                let verbs = part.verbs.clone();
-                Some(Subresource { name, group: group.into(), version: version.into(), kind: part.kind.into(), verbs })
-            };
-            let facts = ResourceFacts {
-                group: group.to_owned(),
-                version: version.to_owned(),
-                plural: resource.name.to_owned(),
-                singular: resource.singular_name.to_owned(),
-                kind: resource.kind.to_owned(),
-                list_kind: format!("{}List", resource.kind),
-                namespaced: resource.namespaced,
-                subresources: parts.iter().filter_map(part_of_it).collect(),
-                short_names: resource.short_names,
-                categories: resource.categories,
-                verbs: resource.verbs,
-                origin: Origin::BuiltIn,
-            };
-            types.entry(resource.name.to_owned()).or_default().push(Arc::new(facts.into()));
-        }
-    }
-    types
-}
-
 /// The OpenAPI definitions of an API version, without descriptions.
 pub fn definitions(group: &str, version: &str) -> Option<Arc<Value>> {
     match group {
@@ -454,38 +384,4 @@ fn built_in_schema(group: &str, version: &str, kind: &str) -> Option<Schema> {
     let definitions: &Map<String, Value> = document["components"]["schemas"].as_object()?;
     let name = Schema::definition_of_kind(definitions, group, version, kind)?;
     Schema::of_definition(name, definitions).ok()
-}
-
-/// Whether a definition contains quantities, directly or through references.
-fn mentions_quantities(known: &Map<String, Value>, name: &str) -> bool {
-    let mut seen = vec![name];
-    let mut position = 0;
-    while let Some(name) = seen.get(position) {
-        let mut pending: Vec<&Value> = known.get(*name).into_iter().collect();
-        while let Some(schema) = pending.pop() {
-            match reference(schema) {
-                Some(name) if is_quantity(name) => return true,
-                Some(name) if !seen.contains(&name) => seen.push(name),
-                Some(_) => {}
-                None => {
-                    pending
-                        .extend(schema.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::values));
-                    pending.extend(schema.get("items"));
-                    pending.extend(schema.get("additionalProperties"));
-                }
-            }
-        }
-        position += 1;
-    }
-    false
-}
-
-pub fn is_quantity(definition: &str) -> bool {
-    definition.ends_with(".resource.Quantity")
-}
-
-pub fn reference(schema: &Value) -> Option<&str> {
-    let direct = schema.get("$ref").and_then(Value::as_str);
-    let wrapped = || schema.get("allOf")?.get(0)?.get("$ref")?.as_str();
-    direct.or_else(wrapped)?.rsplit('/').next()
 }

@@ -109,7 +109,7 @@ impl Schema {
         };
         let found = definitions.iter().find(|(_, definition)| {
             let kinds = definition.get("x-kubernetes-group-version-kind").and_then(Value::as_array);
-            // Shared definitions such as DeleteOptions list many kinds; a kind of its own lists one.
+            // Shared definitions such as DeleteOptions list many kinds; the definition of a kind lists one.
             kinds.is_some_and(|kinds| kinds.len() == 1 && kinds.iter().any(is_kind))
         });
         found.map(|(name, _)| name.as_str())
@@ -141,7 +141,7 @@ impl Schema {
         prune::unknown_fields(self, value)
     }
 
-    /// The same for a value that is no object of its own.
+    /// The same for a value that is not a whole object.
     fn unknown_parts(&self, value: &Value) -> Vec<String> {
         prune::unknown_parts(self, value)
     }

@@ -1,8 +1,8 @@
 //! The validation of built-in kinds beyond their schemas: rules as data.
 //!
 //! In a real server this is code, thousands of lines per group of kinds. Here each group is a table
-//! of [`Rule`]s, read from top to bottom, because clients see the complaints in that order. What no
-//! rule can say is a function in the table. `builtin/kinds.rs` asks [`check`] for every object that is written.
+//! of [`Rule`]s, read from top to bottom, because clients see the errors in that order. A function in the
+//! table covers what no rule expresses. `builtin/kinds.rs` calls [`check`] for every object that is written.
 
 mod evaluate;
 mod value_checks;

@@ -125,7 +125,7 @@ fn is_same(left: &Value, right: &Value, merge_key: &str) -> bool {
     }
 }
 
-/// Whether the items of a patch come in the order that its `$setElementOrder` gives.
+/// Whether the items of a patch follow the order of its `$setElementOrder`.
 pub fn check_order(patch: &[Value], order: &[Value], merge_key: &str) -> Result<(), StrategicPatchError> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());

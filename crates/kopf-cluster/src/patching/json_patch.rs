@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::go::text::type_name;
 
-/// More operations than this are refused.
+/// The limit of operations.
 const MAX_OPERATIONS: usize = 10_000;
 
 /// Copies may add this many bytes to an object, all together: without a limit, each one could double it.

@@ -64,11 +64,11 @@ pub fn manager_name(field_manager: &str, user_agent: &str) -> String {
 pub fn record_write(write: &FieldWrite<'_>, old: Option<&Value>, new: &mut Value) {
     let mut owners = owners_before(write, old, new);
     strip_managed_fields(new);
-    // Objects whose bookkeeping was switched off by somebody stay without it.
+    // Objects whose managed fields were reset stay without them.
     if owners.is_empty() && old.is_some() {
         return;
     }
-    // A real server gives up the bookkeeping of what it cannot see in all versions.
+    // A real server drops the entries if it cannot convert the object to all versions.
     if record_in(write, old, new, Operation::Update, write.manager, &mut owners).is_err() {
         return;
     }
@@ -101,7 +101,7 @@ fn is_same_but_for_times(old: &Value, new: &Value) -> bool {
     })
 }
 
-/// Whether two objects are the same, one of their fields being compared in a way of its own.
+/// Whether two objects are equal, with a special comparison for one field.
 fn is_same_but(
     old: &Map<String, Value>,
     new: &Map<String, Value>,
@@ -186,11 +186,11 @@ fn record_in(
     Ok(())
 }
 
-/// What is in the way of a write.
+/// Why a write fails.
 enum WriteError {
     /// Fields that others own.
     Owned(Vec<(FieldManager, FieldSet)>),
-    /// The object cannot be seen in a version in which somebody owns fields.
+    /// The object cannot be converted to the version of an entry.
     Unseen(String),
 }
 
@@ -263,7 +263,7 @@ fn strip_managed_fields(object: &mut Value) {
     }
 }
 
-/// The fields that nobody owns, since they name the object or are the server's own.
+/// The fields without owners: they identify the object, or belong to the server.
 fn stripped() -> &'static FieldSet {
     static STRIPPED: LazyLock<FieldSet> = LazyLock::new(|| {
         FieldSet::of_fields(&[

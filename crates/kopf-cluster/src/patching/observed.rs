@@ -138,7 +138,7 @@ fn managed_fields_are_as_the_server_left_them() {
                         ));
                     }
                 }
-                // What is merged is validated afterwards, as any other write.
+                // The merged object is validated later, like any other write.
                 (Ok(_), None) if step["code"] == 422 => {}
                 (ours, _) => {
                     failures.push(format!("{label}\n  ours   {ours:?}\n  theirs {} {}", step["code"], step["message"]))
@@ -152,7 +152,7 @@ fn managed_fields_are_as_the_server_left_them() {
             if let Some(brought) = brought {
                 metadata.insert("managedFields".to_owned(), brought);
             }
-            // Addresses are allocated after the bookkeeping; nobody owns them.
+            // Addresses are allocated after the managed fields are recorded; no manager owns them.
             for allocated in
                 ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"].iter().filter(|_| current.is_none())
             {

@@ -80,7 +80,7 @@ proptest! {
     fn what_is_applied_alone_goes_away_when_nothing_is_applied(config in specs()) {
         let created = with_write("applier", |write| apply(write, None, &object(&config), false)).unwrap();
         let emptied = with_write("applier", |write| apply(write, Some(&created), &json!({"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "x"}}), false)).unwrap();
-        // Nobody owns an empty list with keys: it stays, on the server as well.
+        // No manager owns an empty list with keys: it stays, on the server as well.
         let mut rest = emptied.get("spec").and_then(Value::as_object).cloned().unwrap_or_default();
         rest.retain(|name, value| !(matches!(name.as_str(), "c" | "d") && *value == json!([])));
         prop_assert!(rest.is_empty(), "{:?}", rest);

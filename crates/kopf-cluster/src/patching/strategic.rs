@@ -64,7 +64,7 @@ pub fn apply_strategic(schema: &Schema, original: &Value, patch: &Value) -> Resu
     Ok(Value::Object(merge.maps(original.clone(), patch.clone(), Some(schema.root_id()))?))
 }
 
-/// What is known about a field of the patched object.
+/// The schema of a field of the patched object.
 struct PatchedField<'a> {
     node: Option<NodeId>,
     /// The items of the list, if it is one.
@@ -136,7 +136,7 @@ impl Merge<'_> {
         Ok(original)
     }
 
-    /// What the schema says about a field that is merged; it must know it.
+    /// The schema of a merged field; it must exist.
     fn field(&self, node: Option<NodeId>, name: &str) -> Result<PatchedField<'_>, StrategicPatchError> {
         static NO_STRATEGY: PatchStrategy =
             PatchStrategy { merge: false, replace: false, retain_keys: false, merge_key: None };

@@ -14,7 +14,7 @@ use super::node::{Additional, Checks, ListType, MapType, Node, NodeId, PatchStra
 use super::pattern::Pattern;
 use super::validation_rule::ValidationRule;
 
-/// Schemas nested deeper than this are refused instead of exhausting the stack.
+/// The nesting limit of schemas, which protects the stack.
 const MAX_DEPTH: usize = 200;
 
 /// Compiles a schema without references. Its root is the first node.
@@ -35,7 +35,7 @@ pub fn append(nodes: &mut Vec<Node>, name: &str, definitions: &Map<String, Value
     Ok(())
 }
 
-/// Definitions without any fields hold whatever is put there, such as raw objects.
+/// Definitions without fields hold any value, such as raw objects.
 fn is_free_form(node: &Node) -> bool {
     let may_have_fields = matches!(node.value_type, None | Some(ValueType::Object));
     may_have_fields && node.checks.is_none() && node.properties.is_empty() && node.additional == Additional::Unspecified
@@ -50,7 +50,7 @@ struct Compiler<'a> {
     known: HashMap<String, NodeId>,
     /// The definitions still to be compiled.
     waiting: Vec<(String, NodeId)>,
-    /// Nodes that are another node plus some additions of their own.
+    /// Nodes that extend another node.
     overlays: Vec<(NodeId, NodeId)>,
 }
 

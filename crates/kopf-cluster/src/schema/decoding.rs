@@ -1,4 +1,4 @@
-//! Whether a value can be decoded as a built-in kind, and what the server says if not.
+//! Whether a value can be decoded as a built-in kind, and the server's error if not.
 //!
 //! Built-in kinds are structures of the server's language: before anything is validated, a value
 //! of a wrong type fails to decode, with a text that names the structure and the field. Schemas

@@ -2,7 +2,7 @@
 //!
 //! The front calls [`check_definition`] when a CRD is created or changed, before the schema is
 //! compiled. The complaints are those of the server: what it never supports, what makes a schema
-//! unstructural, and defaults that the schema itself would refuse.
+//! not structural, and defaults that the schema itself would reject.
 
 mod unsupported;
 mod structural;

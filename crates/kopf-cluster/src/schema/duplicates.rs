@@ -1,7 +1,7 @@
 //! Finding fields that occur twice in one object of a raw JSON document.
 //!
-//! Parsers keep the last of them silently; the server warns or refuses, by the `fieldValidation`
-//! of the request. The front runs this on the raw body, since a parsed value cannot tell any more.
+//! Parsers silently keep the last of them; the server warns or rejects the request, depending on its
+//! `fieldValidation`. `admit/decode.rs` runs this on the raw body, since a parsed value has lost the duplicates.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use serde::Deserializer;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 
 /// The paths of fields that occur more than once, in the order of the document, each once.
-/// Malformed documents give what was found up to the flaw.
+/// For a malformed document, the fields found before the error.
 pub fn duplicate_fields(raw: &[u8]) -> Vec<String> {
     let found = RefCell::new(Vec::new());
     let mut parser = serde_json::Deserializer::from_slice(raw);

@@ -15,16 +15,16 @@ use super::validation_rule::ValidationRule;
 /// The number of a node within its schema.
 pub type NodeId = u32;
 
-/// What is known about the value at one place.
+/// The schema of one value.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
     /// The name of the definition it comes from, such as `io.k8s.api.core.v1.PodSpec`.
     pub definition: Option<Arc<str>>,
     /// The type of the value; absent if any value will do.
     pub value_type: Option<ValueType>,
-    /// The format of a text or a number, as it is written, whether or not it is checked.
+    /// The format of a string or a number, whether or not it is checked.
     pub format: Option<Arc<str>>,
-    /// Whether null is a value of its own.
+    /// Whether null is a valid value.
     pub nullable: bool,
     /// Both integers and strings are accepted.
     pub int_or_string: bool,
@@ -40,7 +40,7 @@ pub struct Node {
     pub additional: Additional,
     /// The items of a list.
     pub items: Option<NodeId>,
-    /// What is put in if nothing is given.
+    /// The default value.
     pub default: Option<Value>,
     /// How a list is merged and compared.
     pub list_type: Option<ListType>,

@@ -54,7 +54,7 @@ fn creates_are_answered_as_the_server_answered() {
             count += 1;
             let ours = create(&schema, group["kind"].as_str().unwrap(), &case["spec"]);
             let theirs = (case["code"].as_u64().unwrap(), sorted_causes(&case["causes"]), case["result"].clone());
-            // Malformed embedded objects do not get as far as validation: the decoder refuses them.
+            // The decoder rejects malformed embedded objects before the validation.
             if ours != theirs && theirs.0 != 400 {
                 failures.push(format!("{} {}\n  ours   {ours:?}\n  theirs {theirs:?}", group["name"], case["spec"]));
             }
@@ -128,7 +128,7 @@ fn definitions_are_refused_as_the_server_refused_them() {
     let cases = groups(include_str!("observed/definitions.json"));
     for case in &cases {
         let errors = check_definition(&case["schema"], "spec.validation.openAPIV3Schema");
-        // What the compiler of CEL and the parser of patterns say in detail is their own.
+        // The details of CEL and pattern errors differ between the libraries.
         let brief = |causes: &Value| -> Vec<String> {
             let cut = |text: String| {
                 ["compilation failed", "cel expression must", "error parsing regexp"]

@@ -1,7 +1,7 @@
 //! Removing what the schema does not know, and naming it for strict field validation.
 //!
-//! The server keeps only what the schema describes. The same finder tells which fields were
-//! unknown: a client that asked for warnings or for strictness is told their paths.
+//! The server keeps only what the schema describes. The same code finds the paths of unknown fields, for
+//! clients that ask for warnings or strict validation.
 
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ pub fn unknown_fields(schema: &Schema, value: &Value) -> Vec<String> {
     texts(schema, &find(schema, value, true))
 }
 
-/// The paths of the unknown fields of a value that is no object of its own.
+/// The paths of the unknown fields of a value that is not a whole object.
 pub fn unknown_parts(schema: &Schema, value: &Value) -> Vec<String> {
     texts(schema, &find(schema, value, false))
 }
@@ -60,17 +60,17 @@ enum PathStep<'a> {
     Item(usize),
 }
 
-/// What is allowed at a place beyond its own schema.
+/// What a value may contain beyond its schema.
 #[derive(Clone, Copy)]
 struct Permission {
-    /// The value is a whole object, with metadata, whatever its schema says.
+    /// The value is a whole object, with metadata, even if its schema does not describe it.
     is_object: bool,
     /// The value is an item of a list that keeps unknown fields.
     keeps: bool,
 }
 
 impl<'a> UnknownFieldFinder<'a> {
-    /// `known` is absent where the schema has nothing to say about the value.
+    /// `known` is None where the schema does not describe the value.
     fn visit(&mut self, value: &'a Value, known: Option<NodeId>, permission: Permission) {
         let node = known.map(|id| self.schema.node(id));
         let keeps = permission.keeps || node.is_some_and(|node| node.preserve_unknown_fields);
@@ -80,7 +80,7 @@ impl<'a> UnknownFieldFinder<'a> {
                 for (name, field) in fields {
                     let mut property = node.and_then(|node| node.properties.get(name).copied());
                     if is_object && META_FIELDS.contains(&name.as_str()) {
-                        // The metadata has a schema of its own; a custom one can only restrict it.
+                        // The metadata has a separate schema; a custom one can only restrict it.
                         let is_built_in = node.is_some_and(|node| node.definition.is_some());
                         property = if is_built_in { property } else { self.schema.metadata_id() };
                         if name != "metadata" || property.is_none() {

@@ -1,4 +1,4 @@
-//! Whether an object is as its schema says: the complaints, in the words of the server.
+//! Validates an object by its schema; the errors use the words of the server.
 //!
 //! The order is that of the server: the schema itself, embedded objects, lists that must not
 //! repeat themselves, and at last the rules in CEL, which run only if the object has the shape
@@ -50,7 +50,7 @@ pub fn validate(schema: &Schema, new: &Value, old: Option<&Value>, part: Validat
     errors
 }
 
-/// All complaints about a value that is no object of its own, such as a default.
+/// All errors in a value that is not a whole object, such as a default.
 pub fn validate_part(schema: &Schema, value: &Value, path: &str) -> Vec<FieldError> {
     validator::check(schema, schema.root_id(), value, None, path)
 }

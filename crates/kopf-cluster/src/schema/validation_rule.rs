@@ -11,13 +11,13 @@ use crate::values::cel;
 /// One entry of `x-kubernetes-validations`.
 #[derive(Clone, Debug)]
 pub struct ValidationRule {
-    /// The expression as it is written; messages quote it.
+    /// The source of the expression; messages quote it.
     pub source: String,
     /// The expression, true if the value is fine; or why it cannot be compiled.
     pub program: Result<Arc<Program>, String>,
-    /// What to say if the value is not fine.
+    /// The message of a violation.
     pub message: Option<String>,
-    /// An expression that says it with the values at hand.
+    /// An expression that computes the message.
     pub message_program: Option<Arc<Program>>,
     /// The kind of the complaint.
     pub kind: FieldErrorKind,

@@ -1,4 +1,4 @@
-//! Requests for certificates. Nobody signs them here, so their signatures are not verified.
+//! Certificate signing requests. No signer runs here, so signatures are not verified.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -75,7 +75,7 @@ fn first_block(text: &str) -> Option<(String, Vec<u8>)> {
     None
 }
 
-/// What is wrong with the outline of a request: what is asked for, the algorithm, the signature.
+/// The errors in the structure of a request: the subject, the algorithm, the signature.
 fn der_problem(bytes: &[u8]) -> Option<&'static str> {
     const SEQUENCE: u8 = 0x30;
     const BITS: u8 = 0x03;
@@ -203,7 +203,7 @@ fn decisions(status: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-/// What was decided stays decided.
+/// Decided conditions are immutable.
 fn kept_conditions(request: &Location<'_>, errors: &mut Errors) {
     let has = |object: &Value, kind: &str| {
         let conditions = object["status"]["conditions"].as_array();

@@ -217,7 +217,7 @@ fn node_changes(node: &Location<'_>, errors: &mut Errors) {
 
 pub const LIMIT_RANGE: Rules = &[Within("spec", &[Each("limits", &[Code(limit)])])];
 
-/// Bounds in the order in which they are told: the field, what it is called, and what bounds it.
+/// Bounds in the order of the messages: the field, its name, and its limits.
 fn limit(limit: &Location<'_>, errors: &mut Errors) {
     let kind = limit.text("type");
     if !["Container", "Pod", "PersistentVolumeClaim"].contains(&kind) && !kind.contains('/') {

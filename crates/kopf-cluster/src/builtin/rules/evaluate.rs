@@ -38,11 +38,11 @@ pub enum Rule {
     Forbid(&'static str, &'static str),
     /// The same, quoting the value.
     Refuse(&'static str, &'static str),
-    /// Nobody may change the field.
+    /// The field is immutable.
     Immutable(&'static str),
-    /// Nobody may change the field, told as a prohibition.
+    /// The field is immutable; the error is of type Forbidden.
     Frozen(&'static str, &'static str),
-    /// What no rule can say.
+    /// A function, for what no rule expresses.
     Code(fn(&Location<'_>, &mut Errors)),
 }
 
@@ -68,7 +68,7 @@ pub enum Condition {
 /// What one value must be.
 #[derive(Clone, Copy)]
 pub enum ValueCheck {
-    /// A text without problems, as this function tells them.
+    /// A string; the function returns its problems.
     Text(fn(&str) -> Vec<String>),
     /// One of the values.
     OneOf(&'static [&'static str]),
@@ -88,14 +88,14 @@ pub enum ValueCheck {
     AtMostAll,
     /// The mode of a file.
     Mode,
-    /// A text of at most so many bytes.
+    /// A string of at most this many bytes.
     AtMostBytes(i64),
 }
 
 /// A place in an object.
 pub struct Location<'a> {
     pub value: &'a Value,
-    /// What was at this place before, if the object is changed.
+    /// The old value, if the object is changed.
     pub old: Option<&'a Value>,
     /// Whether the object is new.
     pub is_new: bool,
@@ -248,7 +248,7 @@ impl<'a> Location<'a> {
         self.child(self.get(field).unwrap_or(&EMPTY), old, self.at(field), None)
     }
 
-    /// A value that is told as if it were here.
+    /// A value that errors report at this path.
     pub fn told_here<'s>(&'s self, value: &'s Value) -> Location<'s> {
         self.child(value, None, self.path.clone(), None)
     }

@@ -12,7 +12,7 @@ use Rule::{Code, If, Required};
 /// Of the core group.
 pub const OLD: Rules = &[Code(|event, errors| about(event, "involvedObject", "reportingComponent", "message", errors))];
 
-/// Of the newer group, which allows nothing of what was there before it.
+/// Events of `events.k8s.io`, which forbid the deprecated fields.
 pub const NEW: Rules = &[
     Code(|event, errors| about(event, "regarding", "reportingController", "note", errors)),
     If(Condition::New, &[Code(series), Code(event_time), Code(event_type), Code(old_fields)]),
@@ -22,7 +22,7 @@ pub const NEW: Rules = &[
 const SHORT: usize = 128;
 const NOTE: usize = 1024;
 
-/// What holds for all events. Those with a time are newer ones, which say more.
+/// The rules for all events. Events with an event time are stricter.
 fn about(event: &Location<'_>, object: &str, controller: &'static str, note: &str, errors: &mut Errors) {
     let namespace = event.text("metadata.namespace");
     let other = event.text(&format!("{object}.namespace"));

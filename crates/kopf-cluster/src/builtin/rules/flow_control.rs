@@ -50,7 +50,7 @@ fn first_schema(schema: &Location<'_>, errors: &mut Errors) {
 fn distinguisher(method: &Location<'_>, errors: &mut Errors) {
     let supported = ["ByNamespace", "ByUser"];
     if !supported.contains(&method.text("type")) {
-        // The whole of it is told, not the type.
+        // The message shows the whole value instead of the type.
         let quoted = format!("{{\"Type\":{}}}", go_json(&json!(method.text("type"))));
         let supported: Vec<String> = supported.iter().map(|name| format!("\"{name}\"")).collect();
         let detail = format!("supported values: {}", supported.join(", "));
@@ -73,7 +73,7 @@ fn some_rule(rule: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-/// The kinds of subjects, and the fields that tell them.
+/// The kinds of subjects, and their fields.
 const SUBJECTS: [(&str, &str); 3] = [("Group", "group"), ("ServiceAccount", "serviceAccount"), ("User", "user")];
 
 fn subject(subject: &Location<'_>, errors: &mut Errors) {

@@ -17,7 +17,7 @@ pub const JOB: Rules = &[
         Condition::New,
         &[Within("spec", &[Code(job_selector), Code(job_spec), Code(generated_selector), Code(job_labels)])],
     ),
-    // Whatever is wrong with the spec of a changed job is found twice.
+    // The server reports every error in the spec of a changed job twice.
     If(Condition::Changing, &[Within("spec", &[Code(whole_spec), Code(whole_spec)])]),
     If(
         Condition::Changing,
@@ -72,7 +72,7 @@ const SPEC: Rules = &[
     Code(ending_template),
 ];
 
-/// A job as it must stay. What is wrong with its selector comes last.
+/// The immutable fields of a job. Errors about its selector come last.
 fn whole_spec(spec: &Location<'_>, errors: &mut Errors) {
     job_spec(spec, errors);
     job_selector(spec, errors);
@@ -258,7 +258,7 @@ fn selector_change(job: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-/// Templates stay as they are, but for where pods of a suspended job go.
+/// Templates are immutable, except for the scheduling directives of a suspended job.
 fn template_change(job: &Location<'_>, errors: &mut Errors) {
     let Some(old) = job.old else { return };
     let suspended = old["spec"]["suspend"] == true && old["status"].get("startTime").is_none();

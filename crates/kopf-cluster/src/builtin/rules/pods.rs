@@ -170,7 +170,7 @@ fn pod_address(entry: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-/// The template of a workload. Its metadata is told without the word.
+/// The template of a workload. The paths of errors in its metadata omit the word.
 pub const TEMPLATE: Rules = &[Code(template_metadata), Within("spec", TEMPLATE_SPEC)];
 
 const TEMPLATE_SPEC: Rules = &[Code(all_of_spec), Code(no_ephemeral_in_template)];

@@ -148,7 +148,7 @@ fn variable(variable: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-/// Only what is created or changed can be made into something else.
+/// Only created and updated objects can be mutated.
 fn only_writes(spec: &Location<'_>, place: &str, errors: &mut Errors) {
     let supported = ["CREATE", "UPDATE"];
     let rules = spec.list(&format!("{place}.resourceRules"));
@@ -159,7 +159,7 @@ fn only_writes(spec: &Location<'_>, place: &str, errors: &mut Errors) {
     }
 }
 
-/// The types of mutations, the fields that tell them, and what is said of the other one.
+/// The types of mutations, their fields, and the messages about the other field.
 const MUTATIONS: [(&str, &str, &str); 2] =
     [("ApplyConfiguration", "applyConfiguration", "jsonPatch"), ("JSONPatch", "jsonPatch", "applyConfiguration")];
 

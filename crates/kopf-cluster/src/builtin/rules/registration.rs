@@ -32,7 +32,7 @@ pub const WEBHOOKS: Rules = &[Each(
 pub const CONDITION: Rules =
     &[Required("expression"), Required("name"), Is("name", Text(names::check_qualified_name)), Unique("name")];
 
-/// Which requests somebody wants to see.
+/// The rules of a webhook or policy: which requests it matches.
 pub const RULE: Rules = &[
     Required("operations"),
     Code(operations),
@@ -154,7 +154,7 @@ fn client(webhook: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-/// What is wrong with an address: the part of it, and why.
+/// The problem of a URL: the part, and why.
 fn url_problems(url: &str) -> Vec<(String, String)> {
     const FORM: &str = "; desired format: https://host[/path]";
     let (rest, fragment) = url.split_once('#').unwrap_or((url, ""));

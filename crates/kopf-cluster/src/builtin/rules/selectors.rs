@@ -17,7 +17,7 @@ fn match_labels(selector: &Location<'_>, errors: &mut Errors) {
     labels_at(&selector.at("matchLabels"), selector.get("matchLabels"), errors);
 }
 
-/// A mapping of labels, told at the path of the mapping.
+/// A map of labels; errors have the path of the map.
 pub fn labels_at(path: &str, labels: Option<&Value>, errors: &mut Errors) {
     for (key, value) in labels.and_then(Value::as_object).into_iter().flatten() {
         for problem in names::check_qualified_name(key) {

@@ -169,7 +169,7 @@ fn special_address(path: &str, text: &str, errors: &mut Errors) {
     errors.push(FieldError::invalid(path, json!(text), detail));
 }
 
-/// The same port twice is told by what counts of it.
+/// The error about a duplicate port quotes only the fields that identify it.
 fn same_port(spec: &Location<'_>, errors: &mut Errors) {
     let inside = spec.text("type") == "ClusterIP" || spec.text("type").is_empty();
     spec.items("ports", |port| {

@@ -1,4 +1,4 @@
-//! What a status may say: no negative numbers, and no part that is more than the whole.
+//! The rules for statuses: no negative numbers, and no part greater than the whole.
 
 use serde_json::{Value, json};
 

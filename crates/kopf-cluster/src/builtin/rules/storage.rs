@@ -64,7 +64,7 @@ fn quantities(object: &Location<'_>, field: &str, errors: &mut Errors) {
     }
 }
 
-/// Claims stay as they are: a volume may be found for them, and bound ones may grow.
+/// Claims are immutable, except that they can be bound, and bound ones can grow.
 fn claim_changes(claim: &Location<'_>, errors: &mut Errors) {
     let Some(old) = claim.old else { return };
     let (before, after) = (&old["spec"], &claim.value["spec"]);
@@ -88,7 +88,7 @@ fn claim_changes(claim: &Location<'_>, errors: &mut Errors) {
                       bound claims";
         errors.push(FieldError::forbidden("spec", format!("{detail}\n{changes}")));
     }
-    // What is missing is less than anything else, and as good as nothing.
+    // A missing quantity is less than any other, and equals none.
     let size = |amounts: &Value| Quantity::of(&amounts["storage"]);
     let (asked, given) = (size(&after["resources"]["requests"]), size(&old["status"]["capacity"]));
     if asked < size(&before["resources"]["requests"]) && asked <= given {
@@ -111,12 +111,12 @@ fn restore(target: &mut Value, source: &Value, field: &str) {
 
 pub const VOLUME: Rules = &[
     Within("spec", &[Code(|spec, errors| volume_spec(spec, false, errors))]),
-    // Whatever is wrong with a changed volume is found twice.
+    // The server reports every error in a changed volume twice.
     If(Condition::Changing, &[Within("spec", &[Code(|spec, errors| volume_spec(spec, false, errors))])]),
     If(Condition::Changing, &[Code(volume_changes)]),
 ];
 
-/// What a volume is; some things cannot be said where it is a part of something else.
+/// The spec of a volume; some fields are forbidden where it is inline.
 pub fn volume_spec(spec: &Location<'_>, is_inline: bool, errors: &mut Errors) {
     const INLINE: Rules = &[
         If(Condition::Has("claimRef"), &[Forbid("claimRef", "may not be specified in the context of inline volumes")]),

@@ -9,7 +9,7 @@ use super::evaluate::{Errors, ValueCheck};
 use crate::go::FieldError;
 use crate::values::names;
 
-/// What is as good as absent: a real server does not tell these from missing fields.
+/// Empty values, which a real server does not distinguish from missing ones.
 pub fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,

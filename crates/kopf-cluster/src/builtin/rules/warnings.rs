@@ -1,4 +1,4 @@
-//! What is allowed, but better not done: told in the headers of the answer.
+//! Warnings about valid but inadvisable values; they are sent in the headers of the response.
 //!
 //! The verbs ask here for every object that they have written.
 
@@ -12,7 +12,7 @@ use crate::values::{addresses, names};
 
 const INGRESS_CLASS: &str = "kubernetes.io/ingress.class";
 
-/// Whether there can be anything to say about objects of a resource.
+/// Whether objects of a resource can cause warnings.
 pub fn has_warnings(resource: &ResourceType) -> bool {
     const KINDS: [&str; 13] = [
         "pods",
@@ -32,7 +32,7 @@ pub fn has_warnings(resource: &ResourceType) -> bool {
     resource.custom().is_none() && KINDS.contains(&resource.qualified())
 }
 
-/// What is to be said about an object that was written.
+/// The warnings about a written object.
 pub fn warnings(resource: &ResourceType, object: &Value) -> Vec<String> {
     if !has_warnings(resource) {
         return Vec::new();

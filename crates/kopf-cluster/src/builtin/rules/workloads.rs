@@ -1,4 +1,4 @@
-//! Deployments and their kin: selectors, templates, strategies, what stays as it is.
+//! Deployments and similar kinds: selectors, templates, strategies, immutable fields.
 
 use serde_json::{Value, json};
 

@@ -31,8 +31,8 @@ pub fn reconcile(now: Timestamp, budget: &Value, pods: &[Value], wanted: i64) ->
     }
     let generation = budget["metadata"]["generation"].clone();
     status["observedGeneration"] = generation.clone();
-    let (verdict, reason) = if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
-    let condition = json!({"type": "DisruptionAllowed", "status": verdict, "observedGeneration": generation,
+    let (allowed_status, reason) = if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+    let condition = json!({"type": "DisruptionAllowed", "status": allowed_status, "observedGeneration": generation,
         "lastTransitionTime": null, "reason": reason, "message": ""});
     set_condition(&mut status, condition, now);
     if status != budget["status"] {

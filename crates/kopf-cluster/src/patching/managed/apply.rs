@@ -67,7 +67,7 @@ impl From<WriteError> for ApplyError {
     }
 }
 
-/// A field that somebody else owns.
+/// A field that another manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// Who owns it, as in messages.
@@ -192,7 +192,7 @@ fn each_conflict((owner, fields): (FieldManager, FieldSet)) -> Vec<Conflict> {
     fields.paths().iter().map(|path| Conflict { owner: description.clone(), field: path_text(path) }).collect()
 }
 
-/// Removes what the applier applied last time, does not apply now, and nobody else owns.
+/// Removes the fields that the applier applied last time, does not apply now, and that no other manager owns.
 fn without_abandoned(
     write: &FieldWrite<'_>,
     merged: Value,

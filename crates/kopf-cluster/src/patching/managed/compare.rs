@@ -37,7 +37,7 @@ pub fn compare(shape: &Shape<'_>, old: &Value, new: &Value) -> Comparison {
     Comparison { added: added.below, modified: modified.below, removed: removed.below }
 }
 
-/// What has changed at one place and below it.
+/// The changes at one position and below it.
 #[derive(Default)]
 struct Changes {
     added: Branch,
@@ -45,7 +45,7 @@ struct Changes {
     removed: Branch,
 }
 
-/// What has changed below one place, as far as it is known; in no order.
+/// The changes below one position, unordered.
 #[derive(Default)]
 struct ChangesBelow {
     added: Vec<(PathElement, Branch)>,
@@ -95,7 +95,7 @@ impl Comparer<'_> {
         }
     }
 
-    /// All of a value that was not there before. Most of what is created is seen here.
+    /// All fields of a new value. Creations take this path.
     fn added(&self, position: SchemaPosition, new: &Value) -> Branch {
         let atom = self.shape.atom(position);
         let below = match (atom.sort_of(Some(new)), new) {
@@ -120,7 +120,7 @@ impl Comparer<'_> {
             let Ok(element) = self.shape.element(position, list, item) else { continue };
             match branches.entry(element) {
                 Entry::Vacant(entry) => drop(entry.insert(self.added(items_position, item))),
-                // Nobody can tell which one of several is meant below.
+                // Duplicate items cannot be told apart, so nothing below them is recorded.
                 Entry::Occupied(mut entry) => entry.get_mut().below = FieldSet::default(),
             }
         }

@@ -1,6 +1,6 @@
-//! Sets of fields: which parts of an object somebody owns (`fieldsV1`).
+//! Sets of fields: which parts of an object a manager owns (`fieldsV1`).
 //!
-//! A field and what is below it are separate members: owning a mapping is not owning its keys.
+//! A field and its children are separate members: owning a map does not mean owning its keys.
 //! A set is a tree of sorted lists: every write makes some, and most of them are small.
 
 use std::cmp::Ordering;
@@ -12,16 +12,16 @@ use super::path::PathElement;
 /// A set of paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet {
-    /// What is right here or below, sorted by the elements, each of them once.
+    /// The elements of this level, sorted and unique.
     branches: Vec<(PathElement, Branch)>,
 }
 
-/// What is in a set at one element and below. Never nothing at all, within a set.
+/// The members at one element and below. Never empty within a set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Branch {
     /// The element itself is in the set.
     pub is_member: bool,
-    /// What is in the set below it.
+    /// The members below it.
     pub below: FieldSet,
 }
 
@@ -56,7 +56,7 @@ impl FieldSet {
         Self { branches }
     }
 
-    /// The set that a `fieldsV1` tells.
+    /// Parses a `fieldsV1`.
     pub fn parse(fields: &Value) -> Self {
         let mut set = Self::default();
         for (name, below) in fields.as_object().into_iter().flatten() {
@@ -101,12 +101,12 @@ impl FieldSet {
         self.branches.is_empty()
     }
 
-    /// What is in the set right here or below, by the elements.
+    /// The branches of this level.
     pub fn branches(&self) -> &[(PathElement, Branch)] {
         &self.branches
     }
 
-    /// What is in the set at an element and below.
+    /// The branch of an element.
     pub fn branch(&self, element: &PathElement) -> Option<&Branch> {
         let position = self.branches.binary_search_by(|(known, _)| known.cmp(element)).ok()?;
         self.branches.get(position).map(|(_, branch)| branch)
@@ -164,7 +164,7 @@ impl FieldSet {
         Self { branches: both.collect() }
     }
 
-    /// Removes the members that the other set has, too. What is below them stays.
+    /// Removes the members of the other set. Members below them stay.
     pub fn remove(&mut self, other: &Self) {
         self.remove_by(other, false);
     }
@@ -189,7 +189,7 @@ impl FieldSet {
         });
     }
 
-    /// The members that the other set has not. What is below a member of the other set stays.
+    /// The members that the other set does not have. Members below a member of the other set stay.
     pub fn difference(&self, other: &Self) -> Self {
         let mut rest = self.clone();
         rest.remove(other);

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::field_set::FieldSet;
 
-/// More writers than this are not told apart: the oldest ones become one.
+/// Beyond this many updaters, the oldest ones are merged.
 const MAX_UPDATERS: usize = 10;
 
 /// Who a set of fields belongs to.
@@ -16,7 +16,7 @@ pub struct FieldManager {
     pub manager: String,
     /// How it writes.
     pub operation: Operation,
-    /// The version that it writes; not told apart for appliers, so empty there.
+    /// The version that it writes; empty for appliers, which the server does not distinguish by version.
     pub api_version: String,
     /// The part of the object that it writes; empty for the object itself.
     pub subresource: String,
@@ -55,7 +55,7 @@ impl FieldManager {
     }
 }
 
-/// What somebody owns.
+/// The fields of one manager.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ManagedEntry {
     /// The fields.
@@ -69,7 +69,7 @@ pub struct ManagedEntry {
 /// The entries of an object.
 pub type ManagedFields = BTreeMap<FieldManager, ManagedEntry>;
 
-/// Reads the entries of an object; the reason if they are malformed.
+/// Parses the entries of an object; the error is the reason.
 pub fn read(managed_fields: Option<&Value>) -> Result<ManagedFields, String> {
     let mut owners = ManagedFields::new();
     let entries = managed_fields.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -107,7 +107,7 @@ pub fn read(managed_fields: Option<&Value>) -> Result<ManagedFields, String> {
     Ok(owners)
 }
 
-/// Writes the entries of an object, in the order of the server; without any, the field vanishes.
+/// Writes the entries of an object, in the server's order; without entries, it removes the field.
 pub fn write(object: &mut Value, owners: ManagedFields) {
     let Some(object) = object.as_object_mut() else { return };
     let metadata = object.entry("metadata").or_insert_with(|| json!({}));

@@ -13,7 +13,7 @@ use super::path::PathElement;
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
 
-/// A place in an object, by what is known about it.
+/// A position in an object, and what the schema knows about it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SchemaPosition {
     /// A node of the schema. If open, fields that it does not know are merged as they come.
@@ -22,10 +22,10 @@ pub enum SchemaPosition {
         id: NodeId,
         /// Some node above keeps unknown fields.
         is_open: bool,
-        /// The object has metadata of its own here: it is a whole or an embedded object.
+        /// The value is a whole or an embedded object, with its own metadata.
         is_object: bool,
     },
-    /// A text, whatever the schema says: apiVersion and kind.
+    /// A string, regardless of the schema: apiVersion and kind.
     Text,
     /// No schema: objects are merged, the rest is taken as a whole.
     Deduced,
@@ -106,7 +106,7 @@ pub struct Shape<'a> {
 }
 
 impl<'a> Shape<'a> {
-    /// The shape that a schema gives.
+    /// The shape of a schema.
     pub fn new(schema: &'a Schema) -> Self {
         Self { schema }
     }
@@ -174,7 +174,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// A child of a node: openness is inherited, except into definitions of their own.
+    /// A child of a node: openness is inherited, except by named definitions.
     fn below(&self, id: NodeId, is_open: bool) -> SchemaPosition {
         let node = self.schema.node(id);
         let inherits = is_open && node.definition.is_none();
@@ -185,7 +185,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// How an item of a list is told from the others.
+    /// The key of a list item.
     pub fn element(&self, position: SchemaPosition, list: &List<'_>, item: &Value) -> Result<PathElement, String> {
         match list {
             List::Atomic => Err("invalid indexing of non-associative list".to_owned()),

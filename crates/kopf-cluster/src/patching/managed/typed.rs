@@ -58,7 +58,7 @@ fn collect(
     }
 }
 
-/// Everything in a value that does not fit its shape, as the server says it.
+/// All type errors of a value, in the words of the server.
 pub fn misfits(shape: &Shape<'_>, value: &Value, allows_repetitions: bool) -> Vec<String> {
     let mut found = Vec::new();
     check(shape, shape.root(), value, allows_repetitions, "", &mut found);

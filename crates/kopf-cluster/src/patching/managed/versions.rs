@@ -25,9 +25,9 @@ pub trait Versions {
 /// Why an object cannot be seen in another version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unconverted {
-    /// There is no such version any more: what was owned in it is forgotten.
+    /// The version does not exist any more: its entries are dropped.
     NoVersion,
-    /// The reason why nobody can tell.
+    /// The conversion failed.
     Failed(String),
 }
 
@@ -70,7 +70,7 @@ pub fn see(versions: &dyn Versions, object: &Value, api_version: &str) -> Result
     Ok((schema, seen))
 }
 
-/// What has changed, as seen in another version.
+/// The changes in another version.
 pub fn changes_in(
     versions: &dyn Versions,
     api_version: &str,

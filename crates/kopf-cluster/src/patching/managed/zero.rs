@@ -1,4 +1,4 @@
-//! The empty object of a kind: what is there before anything is written.
+//! The zero object of a kind: the state before the first write.
 //!
 //! Built-in kinds are structures, and structures have their inner structures from the start:
 //! creating a Deployment sets fields of its `spec`, but not the `spec` itself. Custom

@@ -168,7 +168,7 @@ fn check_constraint(schema: &Value, path: &str, skips_any_of: bool, errors: &mut
     }
 }
 
-/// The two ways to say "integer or string" that are exempt.
+/// The two notations for "integer or string" that are exempt.
 fn has_either_type(schema: &Value) -> bool {
     schema.get("anyOf") == Some(&json!([{"type": "integer"}, {"type": "string"}]))
         && text(schema, "type").is_empty()

@@ -17,14 +17,14 @@ pub fn check(schema: &Value, path: &str) -> Vec<FieldError> {
     checker.errors
 }
 
-/// What the schemas above say about a schema.
+/// What the enclosing schemas determine for a schema.
 #[derive(Clone, Default)]
 struct ParentContext {
     /// The schema is of the whole object.
     is_root: bool,
     /// Why there may be no default here.
     no_defaults: Option<String>,
-    /// The place above from which the old state of a value cannot be told.
+    /// The path of the enclosing schema below which old and new values cannot be correlated.
     uncorrelatable: Option<String>,
 }
 

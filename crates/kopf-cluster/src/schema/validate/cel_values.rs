@@ -11,7 +11,7 @@ use crate::schema::Schema;
 use crate::schema::defaulting::field_node;
 use crate::schema::node::{Additional, Node, NodeId, ValueType};
 
-/// Words that cannot be names in expressions as they are.
+/// Reserved words, which need escaping as names in expressions.
 const RESERVED: [&str; 21] = [
     "true",
     "false",

@@ -1,4 +1,4 @@
-//! Objects inside of objects (`x-kubernetes-embedded-resource`): they need a type of their own.
+//! Embedded objects (`x-kubernetes-embedded-resource`): they need a kind and an API version.
 
 use serde_json::{Map, Value};
 

@@ -25,7 +25,7 @@ impl Outcome {
         Self { errors: vec![error], matches: 0 }
     }
 
-    /// Whether there is nothing to complain about.
+    /// Whether there are no errors.
     pub fn is_valid(&self) -> bool {
         self.errors.is_empty()
     }

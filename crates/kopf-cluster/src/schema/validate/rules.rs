@@ -55,7 +55,7 @@ fn type_of(value: &CelValue) -> &'static str {
     }
 }
 
-/// What was there before, as far as changes can be told.
+/// The old state, as far as it can be correlated.
 #[derive(Clone, Copy)]
 struct OldState<'a> {
     /// The value at the same place, if there is a way to find it.
@@ -219,7 +219,7 @@ fn type_name(node: &Node) -> &'static str {
     node.value_type.map_or("", ValueType::name)
 }
 
-/// Why a rule could not be evaluated, as the server says it.
+/// Why the evaluation of a rule failed, in the words of the server.
 fn failure(reason: &ExecutionError, rule: &ValidationRule) -> String {
     let rule = rule.description();
     let text = match reason {
@@ -239,7 +239,7 @@ fn failure(reason: &ExecutionError, rule: &ValidationRule) -> String {
     format!("{text} evaluating rule: {rule}")
 }
 
-/// A path such as `.spec['size']` as it is written in complaints.
+/// Normalizes a path such as `.spec['size']` for errors.
 fn normalised(field: &str, node: &Node) -> String {
     let key = |text: &str| if node.properties.contains_key(text) { format!(".{text}") } else { format!("[{text}]") };
     let mut path = String::new();

@@ -2,7 +2,7 @@
 //!
 //! A schema may become stricter while objects exist. The server then complains only about the
 //! parts that a write changes. Parts are compared field by field, and item by item in lists with
-//! keys; where the schema says nothing about a field, it counts as changed.
+//! keys; fields that the schema does not describe count as changed.
 
 use serde_json::Value;
 

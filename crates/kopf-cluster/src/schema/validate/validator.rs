@@ -19,7 +19,7 @@ pub fn check(schema: &Schema, id: NodeId, new: &Value, old: Option<&Value>, pref
 /// One validator through an object.
 pub struct Validator<'a> {
     schema: &'a Schema,
-    /// What is put before the paths of complaints, but not into their texts.
+    /// A prefix for the paths of errors, but not for their texts.
     prefix: &'a str,
 }
 

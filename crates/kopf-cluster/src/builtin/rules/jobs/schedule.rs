@@ -1,6 +1,6 @@
 //! Schedules of cron jobs: five fields, or a word such as `@daily`.
 
-/// What is wrong with a schedule, in the words of the server.
+/// The error in a schedule, in the words of the server.
 pub fn problems(schedule: &str) -> Vec<String> {
     if schedule.contains("TZ") {
         return vec!["cannot use TZ or CRON_TZ in schedule, use timeZone field instead".to_owned()];

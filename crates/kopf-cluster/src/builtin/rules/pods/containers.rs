@@ -312,7 +312,7 @@ fn mount_path_taken(mount: &Location<'_>, errors: &mut Errors) {
 }
 
 fn mount_details(mount: &Location<'_>, errors: &mut Errors) {
-    // The server tells these at the list, not at the item.
+    // The server reports these at the list, not at the item.
     let list = mount.list_path();
     let (sub_path, expression) = (mount.text("subPath"), mount.text("subPathExpr"));
     for problem in values::relative_path(sub_path) {

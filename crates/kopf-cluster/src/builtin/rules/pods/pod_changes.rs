@@ -45,7 +45,7 @@ fn changes(pod: &Location<'_>, errors: &mut Errors) {
     let was_gated = before["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
     let mut movable = vec!["activeDeadlineSeconds", "tolerations", "schedulingGates"];
     if was_gated {
-        // Who holds a pod back may still say where it goes.
+        // A gated pod can still be directed to nodes.
         movable.extend(["nodeSelector", "affinity"]);
     }
     if before["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0)

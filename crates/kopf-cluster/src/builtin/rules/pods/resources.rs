@@ -70,7 +70,7 @@ fn check(resources: &Location<'_>, of_container: bool, errors: &mut Errors) {
     });
 }
 
-/// What is wrong with the name of a resource that something asks for.
+/// The problems of the name of a requested resource.
 pub fn resource_name(path: &str, name: &str, of_container: bool, errors: &mut Errors) {
     for problem in names::check_qualified_name(name) {
         errors.push(FieldError::invalid(path, json!(name), problem));

@@ -67,7 +67,7 @@ const APP_ARMOR: Rules = &[
 
 const WINDOWS: Rules = &[Is("gmsaCredentialSpecName", Text(names::check_subdomain))];
 
-/// Whoever may not gain privileges must not have them either.
+/// A container that must not gain privileges must not be privileged.
 fn escalation(context: &Location<'_>, errors: &mut Errors) {
     if context.get("allowPrivilegeEscalation") != Some(&Value::Bool(false)) {
         return;
@@ -84,7 +84,7 @@ fn escalation(context: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-/// The context as the server quotes it: all its fields, in the order and by the names of its own code.
+/// The security context as the server prints it: all fields of the Go struct, in their order.
 const SHOWN: StructFields = &[
     (
         "capabilities",
@@ -193,7 +193,7 @@ fn for_windows(pod: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-/// Flags of pods that do not go together, told as a part of the security context.
+/// Pod flags that exclude each other; errors report them in the security context.
 pub fn host_flags(pod: &Location<'_>, errors: &mut Errors) {
     let is = |field: &str| pod.get(field) == Some(&Value::Bool(true));
     if is("hostPID") && is("shareProcessNamespace") {

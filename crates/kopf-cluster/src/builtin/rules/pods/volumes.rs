@@ -81,7 +81,7 @@ const KEY_TO_PATH: Rules =
 
 const DOWNWARD: Rules = &[Given("defaultMode", MODE), Code(downward_items)];
 
-/// The server tells the items at the volume.
+/// The server reports errors in the items at the volume.
 fn downward_items(downward: &Location<'_>, errors: &mut Errors) {
     for item in downward.list("items") {
         let place = downward.told_here(item);

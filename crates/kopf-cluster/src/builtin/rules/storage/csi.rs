@@ -140,7 +140,7 @@ fn topology_keys(driver: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-/// A driver stays as it is on a node, but for the number of volumes that it can attach there.
+/// A driver on a node is immutable, except for its number of attachable volumes.
 fn driver_changes(node: &Location<'_>, errors: &mut Errors) {
     const DRIVER: StructFields = &[
         ("name", "Name", FieldShape::Plain),
@@ -191,7 +191,7 @@ pub const ATTACHMENT: Rules = &[
     Code(attachment_changes),
 ];
 
-/// What was found out about an attachment must not be endless.
+/// Limits the size of the attachment metadata.
 pub const ATTACHMENT_STATUS: Rules =
     &[Within("status", &[Code(metadata), In("attachError", VOLUME_ERROR), In("detachError", VOLUME_ERROR)])];
 
@@ -209,7 +209,7 @@ fn metadata(status: &Location<'_>, errors: &mut Errors) {
 
 fn error_message(error: &Location<'_>, errors: &mut Errors) {
     if error.text("message").len() as i64 > MESSAGE_BYTES {
-        // The limit that is told is another one than the limit that counts.
+        // The message shows another limit than the one that is enforced.
         errors.push(FieldError::too_long(error.at("message"), METADATA_BYTES as i64));
     }
 }
@@ -287,7 +287,7 @@ mod tests {
     use super::*;
     use crate::builtin::rules::evaluate::run;
 
-    /// What is said about an object that is new, or made out of another one.
+    /// The errors of an object that is created, or updated from another one.
     fn told(rules: Rules, object: &Value, old: Option<&Value>) -> String {
         run(rules, object, old).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
