@@ -48,7 +48,7 @@ pub fn to_first_storage(resource: &ResourceType, value: &mut Value) {
 }
 
 /// Whether a stored object lacks what it is shown with, so that even a write that changes nothing is one.
-pub fn is_stored_anew(resource: &ResourceType, stored: &Stored) -> bool {
+pub fn must_be_rewritten(resource: &ResourceType, stored: &Stored) -> bool {
     starts_without_phase(resource) && stored.decode()["status"].get("phase").is_none()
 }
 

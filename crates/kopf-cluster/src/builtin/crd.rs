@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crd_becomes_resources_when_it_is_settled() {
+    fn a_crd_defines_resources_once_it_is_established() {
         let mut crd = crd();
         complete(&mut crd);
         prepare(&mut crd);

@@ -187,7 +187,7 @@ mod tests {
     use crate::catalog::Catalog;
 
     #[test]
-    fn wrong_types_are_told_as_by_the_server() {
+    fn type_errors_match_the_server() {
         // Recorded from a real server.
         let catalog = Catalog::built_in();
         for (group, plural, object, expected) in [

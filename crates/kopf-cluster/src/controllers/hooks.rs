@@ -41,10 +41,10 @@ impl AfterWrite for Controllers {
 /// What the controllers of a real cluster do after an object was created.
 pub fn created(state: &Arc<State>, resource: &Arc<ResourceType>, stored: &Stored) {
     if resource.is("", "namespaces") {
-        namespaces::furnish(state, &stored.object_key.name);
+        namespaces::fill(state, &stored.object_key.name);
     }
     if resource.is(CRDS.0, CRDS.1) || stored.deleting || stored.owners().next().is_some() {
-        look_after(state, resource, &decode(resource, stored));
+        reconcile(state, resource, &decode(resource, stored));
     }
 }
 
@@ -54,11 +54,11 @@ fn updated(state: &Arc<State>, resource: &Arc<ResourceType>, event: &Event) {
     let stored = &event.object;
     let has_same_owners = event.previous.as_ref().is_some_and(|previous| previous.owners().eq(stored.owners()));
     if resource.is(CRDS.0, CRDS.1) || stored.deleting || !has_same_owners {
-        look_after(state, resource, &decode(resource, stored));
+        reconcile(state, resource, &decode(resource, stored));
     }
 }
 
-fn look_after(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
+fn reconcile(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
     if resource.is(CRDS.0, CRDS.1) {
         update_crd_status(state, resource, object["metadata"]["name"].as_str().unwrap_or_default());
         update_waiting_crds(state, resource);
@@ -94,7 +94,7 @@ pub fn marked(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) 
     if resource.is("", "namespaces") {
         namespaces::empty(state, name);
     } else if resource.is(CRDS.0, CRDS.1) {
-        look_after(state, resource, object);
+        reconcile(state, resource, object);
         gc::empty_crd(state, object);
     } else {
         // Nothing uses claims, volumes and their classes here, so nothing has to wait for them; but it is a

@@ -36,7 +36,7 @@ pub fn create_initial(state: &Arc<State>) {
 }
 
 /// Puts into a namespace what every namespace has.
-pub fn furnish(state: &Arc<State>, namespace: &str) {
+pub fn fill(state: &Arc<State>, namespace: &str) {
     let description = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal \
                        endpoints such as the internal service IP or kubernetes.default.svc. No other usage is \
                        guaranteed across distributions of Kubernetes clusters.";

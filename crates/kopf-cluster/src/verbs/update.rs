@@ -101,7 +101,7 @@ pub fn write_admitted(
             None => decode(resource, &stored),
         };
         let next = decide(&old)?;
-        let is_same = next == old && !(admission.is_some() && convert::is_stored_anew(resource, &stored));
+        let is_same = next == old && !(admission.is_some() && convert::must_be_rewritten(resource, &stored));
         if is_same || dry_run {
             return Ok(Written::Shown(next));
         }

@@ -126,7 +126,7 @@ async fn objects_stay_in_their_version_when_the_storage_version_changes() {
 }
 
 #[tokio::test]
-async fn failed_conversions_are_told() {
+async fn failed_conversions_are_reported() {
     let probe = Probe::new();
     let hook = Hook::start(convert).await;
     probe.create(CRDS, crd(&hook)).await;

@@ -4,7 +4,7 @@ mod common;
 mod objects;
 mod watching;
 mod definitions;
-mod surroundings;
+mod server;
 mod persistence;
 mod faults;
 mod workloads;

@@ -253,7 +253,7 @@ async fn dry_runs_change_nothing() {
 }
 
 #[tokio::test]
-async fn unknown_fields_are_told_or_refused() {
+async fn unknown_fields_cause_warnings_or_errors() {
     let probe = Probe::new();
     let body = json!({"metadata": {"name": "x"}, "foo": {}});
     let response = probe.send("POST", MAPS, &[], &body.to_string()).await;

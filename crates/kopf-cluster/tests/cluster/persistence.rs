@@ -177,7 +177,7 @@ async fn nobody_else_can_read_the_secrets() {
 }
 
 #[tokio::test]
-async fn a_cut_record_is_dropped_and_damage_is_told() {
+async fn a_truncated_record_is_dropped_and_damage_is_an_error() {
     let directory = Directory::new();
     let probe = directory.open();
     for name in ["a", "b", "c"] {

@@ -29,7 +29,7 @@ fn items(list: &Value) -> Vec<Value> {
     list["items"].as_array().cloned().unwrap_or_default()
 }
 
-fn is_settled(replicas: i64) -> impl Fn(&Value) -> bool {
+fn is_rolled_out(replicas: i64) -> impl Fn(&Value) -> bool {
     move |object| {
         let status = &object["status"];
         let count = |field: &str| status[field].as_i64().unwrap_or_default();
@@ -79,7 +79,7 @@ async fn a_deployment_becomes_pods() {
     let probe = Probe::with_workloads();
     probe.create(DEPLOYMENTS, deployment("web", 3, "nginx")).await;
     let path = format!("{DEPLOYMENTS}/web");
-    let settled = probe.wait_for(&path, is_settled(3)).await;
+    let settled = probe.wait_for(&path, is_rolled_out(3)).await;
     let sets = items(&probe.get(REPLICA_SETS).await);
     assert_eq!(sets.len(), 1, "{sets:#?}");
     let hash = sets[0]["metadata"]["labels"]["pod-template-hash"].as_str().unwrap();
@@ -134,13 +134,13 @@ async fn a_deployment_is_scaled_rolled_out_and_rolled_back() {
     let probe = Probe::with_workloads();
     probe.create(DEPLOYMENTS, deployment("web", 3, "nginx:1")).await;
     let path = format!("{DEPLOYMENTS}/web");
-    probe.wait_for(&path, is_settled(3)).await;
+    probe.wait_for(&path, is_rolled_out(3)).await;
     probe.patch(&format!("{path}/scale"), json!({"spec": {"replicas": 5}})).await;
-    probe.wait_for(&path, is_settled(5)).await;
+    probe.wait_for(&path, is_rolled_out(5)).await;
     let template =
         |image: &str| json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}});
     probe.patch(&path, template("nginx:2")).await;
-    let rolled = probe.wait_for(&path, is_settled(5)).await;
+    let rolled = probe.wait_for(&path, is_rolled_out(5)).await;
     assert_eq!(rolled["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "2");
     let sizes = |sets: &Value| -> Vec<(String, i64, String)> {
         let mut sizes: Vec<_> = items(sets)
@@ -161,7 +161,7 @@ async fn a_deployment_is_scaled_rolled_out_and_rolled_back() {
     let set = |revision: &str, size: i64, history: &str| (revision.to_owned(), size, history.to_owned());
     assert_eq!(sizes(&probe.get(REPLICA_SETS).await), [set("1", 0, ""), set("2", 5, "")]);
     probe.patch(&path, template("nginx:1")).await;
-    probe.wait_for(&path, is_settled(5)).await;
+    probe.wait_for(&path, is_rolled_out(5)).await;
     assert_eq!(sizes(&probe.get(REPLICA_SETS).await), [set("2", 0, ""), set("3", 5, "1")]);
     let images: Vec<Value> =
         items(&probe.get(PODS).await).iter().map(|pod| pod["spec"]["containers"][0]["image"].clone()).collect();
@@ -173,7 +173,7 @@ async fn everything_goes_with_the_deployment() {
     let probe = Probe::with_workloads();
     probe.create(DEPLOYMENTS, deployment("web", 2, "nginx")).await;
     let path = format!("{DEPLOYMENTS}/web");
-    probe.wait_for(&path, is_settled(2)).await;
+    probe.wait_for(&path, is_rolled_out(2)).await;
     probe.expect(200, "DELETE", &path, Value::Null).await;
     probe.wait_for(PODS, |pods| items(pods).is_empty()).await;
     assert_eq!(items(&probe.get(REPLICA_SETS).await).len(), 0);
@@ -184,7 +184,7 @@ async fn pods_are_replaced() {
     let probe = Probe::with_workloads();
     probe.create(DEPLOYMENTS, deployment("web", 2, "nginx")).await;
     let path = format!("{DEPLOYMENTS}/web");
-    probe.wait_for(&path, is_settled(2)).await;
+    probe.wait_for(&path, is_rolled_out(2)).await;
     let pods = items(&probe.get(PODS).await);
     let gone = pods[0]["metadata"]["name"].as_str().unwrap();
     let (_, answer) = probe.ask("DELETE", &format!("{PODS}/{gone}"), Value::Null).await;
@@ -203,10 +203,10 @@ async fn recreation_waits_for_the_end_of_old_pods() {
     object["spec"]["strategy"] = json!({"type": "Recreate"});
     probe.create(DEPLOYMENTS, object).await;
     let path = format!("{DEPLOYMENTS}/web");
-    probe.wait_for(&path, is_settled(2)).await;
+    probe.wait_for(&path, is_rolled_out(2)).await;
     let mut watch = probe.watch(&format!("{PODS}?watch=true&resourceVersion=0")).await;
     probe.patch(&path, json!({"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}})).await;
-    probe.wait_for(&path, is_settled(2)).await;
+    probe.wait_for(&path, is_rolled_out(2)).await;
     let mut alive = 0;
     let mut new = 0;
     while new < 2 {
@@ -429,7 +429,7 @@ async fn services_know_their_pods() {
         json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
     probe.create(budgets, budget).await;
     probe.create(DEPLOYMENTS, deployment("web", 2, "nginx")).await;
-    probe.wait_for(&format!("{DEPLOYMENTS}/web"), is_settled(2)).await;
+    probe.wait_for(&format!("{DEPLOYMENTS}/web"), is_rolled_out(2)).await;
     let slices =
         "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io/service-name=web";
     let ready = |slices: &Value| {
@@ -470,7 +470,7 @@ async fn services_know_their_pods() {
 async fn events_tell_what_happened() {
     let probe = Probe::with_workloads();
     probe.create(DEPLOYMENTS, deployment("web", 1, "nginx")).await;
-    probe.wait_for(&format!("{DEPLOYMENTS}/web"), is_settled(1)).await;
+    probe.wait_for(&format!("{DEPLOYMENTS}/web"), is_rolled_out(1)).await;
     let events = items(&probe.get("/api/v1/namespaces/default/events").await);
     let mut told: Vec<String> = events
         .iter()
@@ -495,12 +495,12 @@ async fn orphans_are_adopted() {
     let probe = Probe::with_workloads();
     let path = format!("{DEPLOYMENTS}/web");
     probe.create(DEPLOYMENTS, deployment("web", 2, "nginx")).await;
-    probe.wait_for(&path, is_settled(2)).await;
+    probe.wait_for(&path, is_rolled_out(2)).await;
     let (sets, pods) = (names(&probe.get(REPLICA_SETS).await), names(&probe.get(PODS).await));
     probe.expect(200, "DELETE", &format!("{path}?propagationPolicy=Orphan"), Value::Null).await;
     assert!(items(&probe.get(REPLICA_SETS).await)[0]["metadata"].get("ownerReferences").is_none());
     probe.create(DEPLOYMENTS, deployment("web", 2, "nginx")).await;
-    probe.wait_for(&path, is_settled(2)).await;
+    probe.wait_for(&path, is_rolled_out(2)).await;
     assert_eq!((names(&probe.get(REPLICA_SETS).await), names(&probe.get(PODS).await)), (sets, pods));
 }
 
@@ -516,7 +516,7 @@ async fn what_was_begun_before_a_restart_is_finished_after_it() {
     for _ in 0..2 {
         // The second time everything is there already.
         let probe = Probe::of(Cluster::open(options(Some(Workloads::default()))).unwrap());
-        probe.wait_for(&format!("{DEPLOYMENTS}/web"), is_settled(2)).await;
+        probe.wait_for(&format!("{DEPLOYMENTS}/web"), is_rolled_out(2)).await;
         assert_eq!(items(&probe.get(PODS).await).len(), 2);
         assert_eq!(items(&probe.get("/api/v1/nodes").await).len(), 1);
         probe.cluster.close();

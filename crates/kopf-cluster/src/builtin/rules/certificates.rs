@@ -227,7 +227,7 @@ mod tests {
         STANDARD.encode(format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", STANDARD.encode(content)))
     }
 
-    fn told(spec: Value) -> String {
+    fn errors_of(spec: Value) -> String {
         let object = json!({"spec": spec});
         run(SIGNING_REQUEST, &object, None).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
@@ -238,14 +238,14 @@ mod tests {
         let content = [0x30, 0x06, 0x30, 0x00, 0x30, 0x00, 0x03, 0x00];
         let good = pem(REQUEST, &content);
         let spec = |request: &str| json!({"request": request, "usages": ["any"], "signerName": "a.b/c"});
-        assert_eq!(told(spec(&good)), "");
+        assert_eq!(errors_of(spec(&good)), "");
         for (request, problem) in [
             ("", "PEM block type must be CERTIFICATE REQUEST"),
             (pem("CERTIFICATE", &content).as_str(), "PEM block type must be CERTIFICATE REQUEST"),
             (pem(REQUEST, &content[..5]).as_str(), "asn1: syntax error: data truncated"),
             (pem(REQUEST, &[0x30, 0x02, 0x02, 0x00]).as_str(), "asn1: structure error: tags don't match"),
         ] {
-            assert_eq!(told(spec(request)), format!("spec.request: Invalid value: \"{request}\": {problem}"));
+            assert_eq!(errors_of(spec(request)), format!("spec.request: Invalid value: \"{request}\": {problem}"));
         }
     }
 
@@ -268,7 +268,7 @@ mod tests {
                 "spec.signerName: Invalid value: \"a\": should be a domain with at least two segments separated by dots",
             ),
         ] {
-            assert_eq!(told(json!({"request": good, "usages": usages, "signerName": signer})), expected);
+            assert_eq!(errors_of(json!({"request": good, "usages": usages, "signerName": signer})), expected);
         }
     }
 }

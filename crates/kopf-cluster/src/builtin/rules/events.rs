@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::builtin::rules::evaluate::run;
 
-    fn told(rules: Rules, event: &Value, old: Option<&Value>) -> String {
+    fn errors_of(rules: Rules, event: &Value, old: Option<&Value>) -> String {
         run(rules, event, old).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
 
@@ -161,7 +161,7 @@ mod tests {
         const NONE: &str = "involvedObject.namespace: Invalid value: \"\": does not match event.namespace";
         for (namespace, object, expected) in [("a", "a", ""), ("a", "b", OTHER), ("a", "", NONE), ("default", "", "")] {
             let event = json!({"metadata": {"namespace": namespace}, "involvedObject": {"namespace": object}});
-            assert_eq!(told(OLD, &event, None), expected);
+            assert_eq!(errors_of(OLD, &event, None), expected);
         }
     }
 
@@ -170,17 +170,17 @@ mod tests {
         let event = json!({"metadata": {"namespace": "a"}, "regarding": {"namespace": "a"}, "type": "Normal",
             "eventTime": "2024-01-01T00:00:00.000000Z", "action": "A", "reason": "R",
             "reportingController": "x.com/c", "reportingInstance": "i"});
-        assert_eq!(told(NEW, &event, None), "");
+        assert_eq!(errors_of(NEW, &event, None), "");
         let mut silent = event.clone();
         silent["action"] = json!("");
         silent["series"] = json!({"count": 1, "lastObservedTime": "2024-01-01T00:00:00.000000Z"});
         assert_eq!(
-            told(NEW, &silent, None),
+            errors_of(NEW, &silent, None),
             "action: Required value; series.count: Invalid value: \"\": should be at least 2"
         );
         let mut other = event.clone();
         other["reason"] = json!("S");
         let twice = "reason: Invalid value: \"S\": field is immutable";
-        assert_eq!(told(NEW, &other, Some(&event)), format!("{twice}; {twice}"));
+        assert_eq!(errors_of(NEW, &other, Some(&event)), format!("{twice}; {twice}"));
     }
 }

@@ -301,7 +301,7 @@ mod tests {
     use super::*;
     use crate::builtin::rules::evaluate::run;
 
-    fn told(rules: Rules, object: &Value) -> String {
+    fn errors_of(rules: Rules, object: &Value) -> String {
         run(rules, object, None).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
 
@@ -319,7 +319,7 @@ mod tests {
             ),
         ] {
             let level = json!({"metadata": {"name": "a"}, "spec": spec});
-            assert_eq!(told(PRIORITY_LEVEL, &level), expected);
+            assert_eq!(errors_of(PRIORITY_LEVEL, &level), expected);
         }
     }
 
@@ -345,7 +345,7 @@ mod tests {
                 "spec.rules[0]: Required value: at least one of resourceRules and nonResourceRules has to be non-empty",
             ),
         ] {
-            assert_eq!(told(FLOW_SCHEMA, &schema(rules)), expected);
+            assert_eq!(errors_of(FLOW_SCHEMA, &schema(rules)), expected);
         }
     }
 }

@@ -349,7 +349,7 @@ mod tests {
     use super::*;
     use crate::builtin::rules::evaluate::run;
 
-    fn told(rules: Rules, object: &Value, old: Option<&Value>) -> String {
+    fn errors_of(rules: Rules, object: &Value, old: Option<&Value>) -> String {
         run(rules, object, old).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
 
@@ -372,7 +372,7 @@ mod tests {
                 "spec.cidrs[0]: Invalid value: \"11.0.0.0/8\": field is immutable",
             ),
         ] {
-            assert_eq!(told(SERVICE_RANGES, &new, old.as_ref()), expected);
+            assert_eq!(errors_of(SERVICE_RANGES, &new, old.as_ref()), expected);
         }
     }
 
@@ -390,7 +390,7 @@ mod tests {
                  \"Name\":\"b\"}: field is immutable",
             ),
         ] {
-            assert_eq!(told(ADDRESS, &new, old.as_ref()), expected);
+            assert_eq!(errors_of(ADDRESS, &new, old.as_ref()), expected);
         }
     }
 }

@@ -216,7 +216,7 @@ mod tests {
     use super::*;
     use crate::builtin::rules::evaluate::run;
 
-    fn told(rules: Rules, spec: Value) -> String {
+    fn errors_of(rules: Rules, spec: Value) -> String {
         let object = json!({"spec": spec});
         run(rules, &object, None).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
@@ -260,7 +260,7 @@ mod tests {
                  Forbidden: name and selector are mutually exclusive",
             ),
         ] {
-            assert_eq!(told(rules, spec), expected);
+            assert_eq!(errors_of(rules, spec), expected);
         }
     }
 }

@@ -7,7 +7,7 @@ use super::*;
 
 /// Recorded from a real server.
 #[test]
-fn flaws_are_told_as_by_the_server() {
+fn syntax_errors_match_the_server() {
     for (text, expected) in [
         ("", "unexpected end of JSON input"),
         ("  ", "unexpected end of JSON input"),

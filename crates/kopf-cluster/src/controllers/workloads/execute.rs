@@ -233,7 +233,7 @@ mod tests {
     use crate::controllers::workloads::objects::seconds;
 
     #[test]
-    fn not_everything_is_told() {
+    fn events_are_limited_per_object() {
         let mut budget = EventBudget::default();
         let note = EventNote {
             api: PODS,

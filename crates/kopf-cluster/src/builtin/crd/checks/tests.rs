@@ -15,7 +15,7 @@ fn crd() -> Value {
 }
 
 #[test]
-fn wrong_crds_are_told_as_by_the_server() {
+fn errors_of_crds_match_the_server() {
     assert_eq!(check(&crd(), None), []);
     for (pointer, value, expected) in [
         (

@@ -288,7 +288,7 @@ mod tests {
     use crate::builtin::rules::evaluate::run;
 
     /// The errors of an object that is created, or updated from another one.
-    fn told(rules: Rules, object: &Value, old: Option<&Value>) -> String {
+    fn errors_of(rules: Rules, object: &Value, old: Option<&Value>) -> String {
         run(rules, object, old).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
 
@@ -330,7 +330,7 @@ mod tests {
                 "parameters: Required value: must contain at least one key/value pair",
             ),
         ] {
-            assert_eq!(told(rules, &object, None), expected);
+            assert_eq!(errors_of(rules, &object, None), expected);
         }
     }
 
@@ -340,15 +340,15 @@ mod tests {
             json!({"spec": {"drivers": [{"name": "d", "nodeID": id, "topologyKeys": null,
             "allocatable": {"count": count}}]}})
         };
-        assert_eq!(told(NODE, &node("n", 2), Some(&node("n", 1))), "");
+        assert_eq!(errors_of(NODE, &node("n", 2), Some(&node("n", 1))), "");
         assert_eq!(
-            told(NODE, &node("m", 1), Some(&node("n", 1))),
+            errors_of(NODE, &node("m", 1), Some(&node("n", 1))),
             "spec.drivers: Invalid value: {\"Name\":\"d\",\"NodeID\":\"m\",\"TopologyKeys\":null,\"Allocatable\":null}: \
              field is immutable"
         );
         let class = |value: &str| json!({"driverName": "d.x", "parameters": {"a": value}});
         assert_eq!(
-            told(ATTRIBUTES_CLASS, &class("c"), Some(&class("b"))),
+            errors_of(ATTRIBUTES_CLASS, &class("c"), Some(&class("b"))),
             "parameters: Forbidden: updates to parameters are forbidden."
         );
     }

@@ -22,7 +22,7 @@ struct Simulation {
 }
 
 impl Simulation {
-    fn settle(&mut self, mut set: Value) -> Value {
+    fn run_until_stable(&mut self, mut set: Value) -> Value {
         for _ in 0..50 {
             let plan =
                 reconcile(Timestamp::UNIX_EPOCH, &set, self.pods.clone(), self.revisions.clone(), &BTreeSet::new());
@@ -48,37 +48,37 @@ impl Simulation {
                 }
             }
         }
-        panic!("it does not settle: {:?}", self.told);
+        panic!("it does not run_until_stable: {:?}", self.told);
     }
 }
 
 #[test]
 fn pods_come_and_go_in_order() {
     let mut world = Simulation::default();
-    let made = world.settle(set(3, "one", "OrderedReady"));
+    let made = world.run_until_stable(set(3, "one", "OrderedReady"));
     assert_eq!(std::mem::take(&mut world.told), ["+db-0", "+db-1", "+db-2"]);
     assert_eq!(made["status"]["currentReplicas"], 3, "{made:#}");
     let mut other = set(3, "two", "OrderedReady");
     other["status"] = made["status"].clone();
-    let rolled = world.settle(other);
+    let rolled = world.run_until_stable(other);
     assert_eq!(std::mem::take(&mut world.told), ["-db-2", "+db-2", "-db-1", "+db-1", "-db-0", "+db-0"]);
     assert_eq!(rolled["status"]["currentRevision"], rolled["status"]["updateRevision"]);
     assert_ne!(rolled["status"]["currentRevision"], made["status"]["currentRevision"]);
     let mut fewer = set(1, "two", "OrderedReady");
     fewer["status"] = rolled["status"].clone();
-    world.settle(fewer);
+    world.run_until_stable(fewer);
     assert_eq!(world.told, ["-db-2", "-db-1"]);
 }
 
 #[test]
 fn a_partition_keeps_the_first_pods_as_they_are() {
     let mut world = Simulation::default();
-    let made = world.settle(set(3, "one", "Parallel"));
+    let made = world.run_until_stable(set(3, "one", "Parallel"));
     world.told.clear();
     let mut other = set(3, "two", "Parallel");
     other["status"] = made["status"].clone();
     other["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = json!(2);
-    let rolled = world.settle(other);
+    let rolled = world.run_until_stable(other);
     assert_eq!(world.told, ["-db-2", "+db-2"]);
     assert_eq!((number(&rolled, "/status/currentReplicas"), number(&rolled, "/status/updatedReplicas")), (2, 1));
 }

@@ -13,7 +13,7 @@ use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn namespaces_live_and_die() {
+async fn deleted_namespaces_are_emptied_and_removed() {
     let probe = Probe::new();
     let created = probe.create("/api/v1/namespaces", json!({"metadata": {"name": "ns"}})).await;
     assert_eq!(created["metadata"]["labels"], json!({"kubernetes.io/metadata.name": "ns"}));
@@ -40,7 +40,7 @@ async fn namespaces_live_and_die() {
 }
 
 #[tokio::test]
-async fn the_server_tells_about_itself() {
+async fn discovery_describes_the_server() {
     let probe = Probe::new();
     assert_eq!(probe.get("/version").await["gitVersion"], "v1.36.3");
     for path in ["/healthz", "/livez", "/readyz", "/livez/ping"] {
