@@ -31,7 +31,7 @@ def check(registry: OperatorRegistry, **expected: Any) -> dict[str, Any]:
         'requires_finalizer': False, 'labels': None, 'annotations': None, 'field': None,
         'field_needs_change': False, 'value': None, 'old': None, 'new': None, 'when': False,
         'errors': None, 'timeout': None, 'retries': None, 'backoff': None, 'concurrency': None,
-        'fallback': False, 'background': {}, 'options': {}, 'extra_fields': [],
+        'fallback': False, 'background': {}, 'options': {}, 'conditions': [],
     }
     assert {**usual, **declaration} == {
         **usual, 'fn': declaration['fn'], 'selector': declaration['selector'], **expected}
@@ -179,9 +179,11 @@ def test_condition_is_added_in_any_order(registry: OperatorRegistry, above: bool
         assert decorator(fn) is fn
     kopf.on.event('x')(fn)
     watching, changing = declare_all(registry)
-    assert changing['when'] and changing['extra_fields'] == [['status', 'y']]
+    [declared] = changing['conditions']
+    assert (declared['field'], declared['value']) == (['status', 'y'], {'equals': 1})
+    assert declared['selector']['any_name'] == 'x'
     assert changing['field'] is None and changing['id'] == 'fn'
-    assert not watching['when'] and watching['extra_fields'] == []
+    assert changing['when'] is watching['when'] is False and watching['conditions'] == []
 
 
 def test_condition_refuses_wrong_filters() -> None:
