@@ -3,6 +3,6 @@
 `kopf.on` makes handlers and puts them into a registry. The modules `describe_…` turn them and the
 settings into data for the engine.
 
-Reading order: `handlers`, `registries`, `filters`, `backoff`, `signatures`,
+Reading order: `handlers`, `registries`, `decorators`, `filters`, `backoff`, `signatures`,
 `visible_kwargs`, `settings`, `describe_handlers`, `describe_settings`.
 """

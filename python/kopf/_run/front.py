@@ -176,7 +176,7 @@ class Front:
     async def finish_calls(self, patience: float) -> None:
         """Let the functions end by themselves, and cancel those that do not.
 
-        The engine does not wait for daemons without a time-out after it told them to stop.
+        The engine does not wait for daemons without a time-out once they have to stop.
         """
         deadline = self.loop.time() + patience
         try:
