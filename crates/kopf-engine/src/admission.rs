@@ -72,7 +72,7 @@ impl Reviewer for Reviews {
         Box::pin(async move {
             let limit = review.timeout.unwrap_or(REVIEW_TIMEOUT).min(REVIEW_TIMEOUT);
             let reviewing = async {
-                // The semaphore is never closed, so that an error cannot happen; it would only unbound us.
+                // The semaphore is never closed: an error cannot happen, and would only lift the limit.
                 let _slot = self.slots.acquire().await.ok();
                 if ConversionReview::is_conversion(&review.content) {
                     return convert::convert(self, &review).await;

@@ -102,7 +102,7 @@ impl Api {
                 clock,
                 log,
                 request_timeout,
-                // Whoever has set a time knows the server better.
+                // A user who has set a time knows the server better.
                 head_timeout: if request_timeout == LONGEST_REQUEST { HEAD_TIMEOUT } else { request_timeout },
                 error_backoffs: settings.error_backoffs.clone(),
                 enforce_retry_after: settings.enforce_retry_after,

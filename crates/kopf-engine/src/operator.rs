@@ -37,7 +37,7 @@ pub struct OperatorOptions {
     pub namespace_expressions: Vec<String>,
     /// All namespaces, by one stream per kind.
     pub clusterwide: bool,
-    /// Where to tell about the health, such as `http://0.0.0.0:8080/healthz`.
+    /// Where to serve the health, such as `http://0.0.0.0:8080/healthz`.
     pub liveness: Option<String>,
     /// How this operator is called among its peers; a new name in every run by default.
     pub identity: Option<String>,
@@ -128,7 +128,7 @@ struct Operator {
     pauses: Pauses,
 }
 
-/// Tells the front of the end of the operator, also if the operator is dropped instead of being asked to stop.
+/// Notifies the front of the end of the operator, even if the operator is dropped instead of stopped.
 struct Connected {
     front: Arc<dyn Front>,
 }

@@ -44,7 +44,7 @@ pub struct EventDraft {
     pub kind: String,
     pub reason: String,
     pub message: String,
-    /// The pauses between the tries, in seconds; empty means one try.
+    /// The pauses between the attempts, in seconds; empty means one attempt.
     pub backoffs: Vec<f64>,
 }
 
@@ -59,7 +59,7 @@ struct Inner {
     queues: Vec<mpsc::Sender<EventDraft>>,
     enabled: bool,
     log: Log,
-    /// Whether the latest event was dropped: it is told once, until there is room again.
+    /// Whether the latest event was dropped: logged once, until the queue has space again.
     overflowing: AtomicBool,
 }
 
@@ -111,7 +111,7 @@ impl Poster {
         (Self { inner: Arc::new(inner) }, PosterWorkers { workers, closing, clock })
     }
 
-    /// Queues an event. Never waits: where there is no room, the event is dropped.
+    /// Queues an event. Never waits: if the queue is full, the event is dropped.
     pub fn post(&self, draft: EventDraft) {
         // An event about an event would be followed by an event about that, and so on.
         let about_event =

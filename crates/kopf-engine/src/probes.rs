@@ -99,7 +99,7 @@ impl Probes {
         Answer::json(503, &json!({"problems": problems}))
     }
 
-    /// The results of the probe handlers, at most a few seconds old. Whoever asks meanwhile waits for the same.
+    /// The results of the probe handlers, at most a few seconds old. Concurrent probes wait for the same results.
     async fn probe(self: Arc<Self>) -> Result<Value, String> {
         let mut results = self.results.lock().await;
         if let Some((when, known)) = &*results

@@ -183,7 +183,7 @@ pub struct NetworkingSettings {
     pub request_timeout: Option<f64>,
     /// Seconds for connecting.
     pub connect_timeout: Option<f64>,
-    /// Pauses between the tries of one request, in seconds.
+    /// Pauses between the attempts of one request, in seconds.
     pub error_backoffs: Vec<f64>,
     /// Whether `Retry-After` wins over the backoffs even if it is shorter.
     pub enforce_retry_after: bool,

@@ -20,7 +20,7 @@ pub(super) struct LatestBody {
 enum BodyForm {
     /// Nothing is called.
     Packed(Packed),
-    /// Something is called, so many times at once.
+    /// Something is called, this many times at once.
     Live { body: Arc<LiveBody>, users: u32 },
 }
 
@@ -97,7 +97,7 @@ fn pack(raw: &[u8], dictionary: &[u8]) -> Vec<u8> {
     lz4_flex::block::compress_prepend_size_with_dict(raw, dictionary)
 }
 
-/// The dictionary of one kind: its first object, until another one turns out to be better.
+/// The dictionary of one resource: its first object, until another one turns out to be better.
 ///
 /// Objects change their looks with time: they get a finalizer, a status, other managers. So one of many objects is
 /// a candidate, and the next one shows which of the two is better. The more often it has changed, the more rarely

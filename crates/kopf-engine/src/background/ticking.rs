@@ -17,7 +17,7 @@ const TARGET: &str = "kopf.engine.background";
 /// are short, and more of them at once would only take more memory.
 pub(super) const TIMERS_AT_ONCE: usize = 256;
 
-/// After this time, a call is a long one, and makes room for the next one; unless so many others have ended
+/// After this time, a call is a long one, and lends its permit to the next one; unless this many others have ended
 /// meanwhile: then it is not the functions that take long, but there are many of them.
 const LONG_CALL: Duration = Duration::from_millis(250);
 const ENDED_MEANWHILE: u64 = TIMERS_AT_ONCE as u64 / 4;
@@ -74,14 +74,14 @@ impl Background {
         self.hand_over(self.free_permit());
     }
 
-    /// A permit is free: whoever waits for it, gets it.
+    /// A permit is free: the next timer in the backlog gets it.
     fn hand_over(&self, permit: Option<OwnedSemaphorePermit>) {
         let Some(mut permit) = permit else { return };
         loop {
             let Some(entry) = lock(&self.inner.backlog).pop_front() else {
                 self.inner.is_saturated.store(false, Ordering::Relaxed);
                 drop(permit);
-                // Whoever has come in between has seen no free permit.
+                // A timer that has come in between has seen no free permit.
                 if lock(&self.inner.backlog).is_empty() {
                     return;
                 }
@@ -167,7 +167,7 @@ impl Background {
         }
     }
 
-    /// Drops void entries, if there are too many of them.
+    /// Drops stale entries, if there are too many of them.
     fn compact(&self) {
         let Some(mut entries) = lock(&self.inner.schedule).take_if_stale() else { return };
         entries.retain(|entry| entry.tasks.upgrade().is_some_and(|tasks| tasks.is_for_timer(entry.run).is_some()));

@@ -55,7 +55,7 @@ impl Caller {
 }
 
 impl StartedCall<'_> {
-    /// Counts the outcome, and makes room for the next call.
+    /// Counts the outcome, and lets the next call start.
     pub fn finish(self, reply: &CallReply) {
         self.count.finish(reply, &self.caller.clock);
     }

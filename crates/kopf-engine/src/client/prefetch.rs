@@ -44,7 +44,7 @@ impl PrefetchedPages {
         }
     }
 
-    /// The page, for whoever needs it now; there is only one.
+    /// The page, for the stream that needs it now; there is only one.
     pub fn take(&self, path: &str) -> Option<PrefetchedPage> {
         self.pages().remove(path)
     }

@@ -27,7 +27,7 @@ impl Slots {
         }
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let waiting = Waiting(self);
-        // The semaphore is never closed, so that an error cannot happen; it would only unbound us.
+        // The semaphore is never closed: an error cannot happen, and would only lift the limit.
         let slot = self.free.acquire().await.ok();
         drop(waiting);
         slot

@@ -59,7 +59,7 @@ pub struct Vault {
 
 struct Inner {
     state: Mutex<State>,
-    /// Counts the changes of the state, to wake up whoever waits for one.
+    /// Counts the changes of the state, to wake up those that wait for one.
     changes: watch::Sender<u64>,
     clock: Clock,
     log: Log,

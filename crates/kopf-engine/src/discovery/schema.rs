@@ -1,6 +1,6 @@
 //! What the schemas of CRDs say about `status`, so that results of handlers are not pruned away.
 //!
-//! Discovery fills the [`SchemaBook`] from the CRDs that it observes; whoever stores a handler's
+//! Discovery fills the [`SchemaBook`] from the CRDs that it observes; the patcher, which stores a handler's
 //! result asks [`placement`] where it fits. Without permission to see CRDs nothing is known, and
 //! results go where they always went.
 

@@ -29,7 +29,7 @@ pub struct HandlerCall {
     pub retry: u32,
     pub started: Timestamp,
     pub runtime_seconds: f64,
-    /// The call is to be cancelled after so many seconds.
+    /// The call must be cancelled after this many seconds.
     pub timeout_seconds: Option<f64>,
     /// As in the cause, reduced to the handler's field if it has one; None for events.
     pub change: Option<(Option<Value>, Option<Value>, Diff)>,

@@ -31,7 +31,7 @@ pub struct ChildrenReply {
 impl Children {
     /// The way of one call, and its other end.
     pub fn channel() -> (Self, mpsc::Receiver<ChildrenRequest>) {
-        // They are served one after another: whoever comes next waits. (That of tokio takes 2 KiB for each call.)
+        // They are served one after another: the next one waits. (That of tokio takes 2 KiB for each call.)
         let (requests, receiver) = mpsc::channel(0);
         (Self { requests }, receiver)
     }

@@ -31,7 +31,7 @@ fn handlers(page: &mut Page, metrics: &Metrics) {
     for ((kind, id), counts) in &*handlers {
         page.sample("kopf_handler_calls_total", &[("handler", id), ("kind", kind)], load(&counts.started));
     }
-    page.family("kopf_handler_retries_total", "counter", "Calls of handlers that were not their first tries.");
+    page.family("kopf_handler_retries_total", "counter", "Calls of handlers that were not their first attempts.");
     for ((kind, id), counts) in &*handlers {
         page.sample("kopf_handler_retries_total", &[("handler", id), ("kind", kind)], load(&counts.retries));
     }

@@ -323,7 +323,7 @@ fn own_identity(clock: &Clock) -> String {
     format!("{user}@{}/{started}/{number:05}", host.trim())
 }
 
-/// Ends the workers also if the operator is dropped instead of being asked to stop.
+/// Ends the workers even if the operator is dropped instead of stopped.
 struct KilledOnDrop(Queue, Background);
 
 impl Drop for KilledOnDrop {

@@ -1,4 +1,4 @@
-//! One peering object: what the others tell there, and what we tell.
+//! One peering object: what the other operators announce there, and what we announce.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::{ApiError, PatchKind};
 /// Events of peering objects that wait for us.
 const EVENTS_AT_MOST: usize = 64;
 
-/// An operator for which the peering is not mandatory waits no longer for what the others have told.
+/// An operator for which the peering is not mandatory waits no longer for the announcements of others.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How soon we tell again that we are alive if it has failed.
+/// How soon we announce again that we are alive if it has failed.
 const RETRY_SECONDS: f64 = 1.0;
 
 /// The longest wait for anything; then it is looked at again.
@@ -42,10 +42,10 @@ struct ObservedPeers {
     listed: bool,
     /// The object was met in the listing under way.
     met: bool,
-    /// As it was told last.
+    /// As it was logged last.
     paused: bool,
-    /// The conflicts that were told last, by their identities.
-    told: BTreeSet<String>,
+    /// The conflicts that were logged last, by their identities.
+    logged: BTreeSet<String>,
     warned: BTreeSet<String>,
 }
 
@@ -59,7 +59,7 @@ impl PeeringObject {
         format!("{} {} {}", self.resource, self.shared.deps.settings.peering.name, self.location())
     }
 
-    /// Watches and tells for ever. Its reason to pause was given before, and holds until the peers are known.
+    /// Watches and announces for ever. Its reason to pause was given before, and holds until the peers are known.
     pub async fn run(self: Arc<Self>) {
         let Shared { deps: PeeringDeps { env: Env { clock, .. }, settings, .. }, .. } = &*self.shared;
         let mut streams = JoinSet::new();
@@ -68,20 +68,20 @@ impl PeeringObject {
         let patience = clock.instant() + PATIENCE;
         let mut keepalive = clock.instant();
         let mut until: Option<Instant> = None;
-        // The object was not there when we wanted to tell something.
+        // The object did not exist when we wanted to announce something.
         let mut in_vain = false;
         loop {
             tokio::select! {
                 biased;
                 () = clock.sleep_until(keepalive) => {
-                    let told = self.announce(None).await;
-                    let pause = match &told {
+                    let announced = self.announce(None).await;
+                    let pause = match &announced {
                         Ok(_) => keepalive_pause(settings.peering.lifetime as f64, clock.jitter(1.0)),
                         Err(_) => RETRY_SECONDS,
                     };
-                    in_vain = matches!(told, Ok(false));
-                    if let Err(error) = told {
-                        self.shared.deps.env.log.warn(TARGET, format!("Cannot tell the peers that we are alive: {error}"));
+                    in_vain = matches!(announced, Ok(false));
+                    if let Err(error) = announced {
+                        self.shared.deps.env.log.warn(TARGET, format!("Cannot announce to the peers that this operator is alive; will retry: {error}"));
                     }
                     keepalive = clock.instant() + crate::seconds(pause);
                 }
@@ -124,7 +124,7 @@ impl PeeringObject {
         receiver
     }
 
-    /// Pauses or goes on. Tells when to decide anew if nothing is heard.
+    /// Pauses or goes on. Returns when to decide again if no event comes.
     async fn decide(&self, observed: &mut ObservedPeers) -> Option<Instant> {
         let Shared { deps: PeeringDeps { api, env: Env { clock, log, .. }, settings, pauses, .. }, own_peer } =
             &*self.shared;
@@ -134,39 +134,39 @@ impl PeeringObject {
         }
         let now = clock.now();
         let status = observed.object.as_ref().and_then(|object| object.get("status"));
-        let verdict = decide_peering(status, own_peer, now);
-        for problem in &verdict.unreadable {
+        let decision = decide_peering(status, own_peer, now);
+        for problem in &decision.unreadable {
             if observed.warned.insert(problem.clone()) {
                 log.warn(TARGET, format!("Ignoring a peer that cannot be understood: {problem}"));
             }
         }
-        self.log_changes(observed, &verdict);
+        self.log_changes(observed, &decision);
         if observed.object.is_some() {
             // A peer may have handled objects since their pages were asked for, also if it is gone by now.
             api.forget_pages();
         }
-        pauses.set(&self.reason(), verdict.must_pause());
-        self.remove(observed, &verdict.dead).await;
-        verdict.until.map(|until| {
+        pauses.set(&self.reason(), decision.must_pause());
+        self.remove(observed, &decision.dead).await;
+        decision.until.map(|until| {
             let seconds = until.duration_since(now).as_secs_f64().clamp(0.0, A_DAY);
             clock.instant() + crate::seconds(seconds)
         })
     }
 
-    fn log_changes(&self, observed: &mut ObservedPeers, verdict: &PeeringDecision) {
+    fn log_changes(&self, observed: &mut ObservedPeers, decision: &PeeringDecision) {
         let log = &self.shared.deps.env.log;
-        let conflicts: BTreeSet<String> = verdict.conflicts.iter().map(|peer| peer.identity.clone()).collect();
-        let (was_paused, is_paused) = (observed.paused, verdict.must_pause());
-        if is_paused && verdict.same_priority && conflicts != observed.told {
-            let same = list(&verdict.conflicts);
+        let conflicts: BTreeSet<String> = decision.conflicts.iter().map(|peer| peer.identity.clone()).collect();
+        let (was_paused, is_paused) = (observed.paused, decision.must_pause());
+        if is_paused && decision.same_priority && conflicts != observed.logged {
+            let same = list(&decision.conflicts);
             log.warn(TARGET, format!("Possibly conflicting operators with the same priority: {same}."));
         }
         match (was_paused, is_paused) {
-            (false, true) if verdict.same_priority => {
-                log.warn(TARGET, format!("Pausing all operators, including self: {}", list(&verdict.peers)));
+            (false, true) if decision.same_priority => {
+                log.warn(TARGET, format!("Pausing all operators, including self: {}", list(&decision.peers)));
             }
             (false, true) => {
-                log.info(TARGET, format!("Pausing operations in favour of {}.", list(&verdict.conflicts)));
+                log.info(TARGET, format!("Pausing operations in favour of {}.", list(&decision.conflicts)));
             }
             (true, false) => {
                 let text = "Resuming operations after the pause. \
@@ -175,7 +175,7 @@ impl PeeringObject {
             }
             _ => {}
         }
-        (observed.paused, observed.told) = (is_paused, conflicts);
+        (observed.paused, observed.logged) = (is_paused, conflicts);
     }
 
     /// Removes those who are not heard of any more. If it fails, the next one to look at it will do it.
@@ -194,16 +194,16 @@ impl PeeringObject {
         }
     }
 
-    /// Tells the others that we are alive, or gone if the lifetime is zero. False if the object is not there.
+    /// Announces that we are alive, or gone if the lifetime is zero. Returns false if the object does not exist.
     pub async fn announce(&self, lifetime: Option<i64>) -> Result<bool, ApiError> {
         let Shared { deps: PeeringDeps { env: Env { clock, log, .. }, settings, .. }, own_peer } = &*self.shared;
         let lifetime = lifetime.unwrap_or(settings.peering.lifetime);
         let (identity, priority) = (own_peer.identity.clone(), own_peer.priority);
-        let told = match lifetime {
+        let announced = match lifetime {
             ..=0 => Value::Null,
             lifetime => Peer { identity: identity.clone(), priority, lifetime, lastseen: clock.now() }.to_value(),
         };
-        let found = self.patch(Map::from_iter([(identity, told)])).await?;
+        let found = self.patch(Map::from_iter([(identity, announced)])).await?;
         if !settings.peering.stealth || !found {
             let (name, place) = (&settings.peering.name, self.location());
             let result = if found { "ok" } else { "not found" };

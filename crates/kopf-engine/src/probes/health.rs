@@ -32,27 +32,27 @@ const PHASES: [Phase; 3] = [Phase::Starting, Phase::Working, Phase::Stopping];
 #[derive(Default)]
 pub(crate) struct Health {
     phase: AtomicU8,
-    front: Mutex<Pulse>,
-    api: Mutex<Pulse>,
+    front: Mutex<LastPing>,
+    api: Mutex<LastPing>,
     /// Once it is connected.
     client: RwLock<Option<Api>>,
 }
 
 /// Questions and answers of one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Pulse {
+struct LastPing {
     /// Since when an answer is awaited; None if there is no question.
     asked: Option<Instant>,
 }
 
-impl Pulse {
+impl LastPing {
     fn is_dead(self, now: Instant) -> bool {
         self.asked.is_some_and(|asked| is_over(now, asked, DEADLINE))
     }
 }
 
-fn is_dead(pulse: &Mutex<Pulse>, now: Instant) -> bool {
-    pulse.lock().unwrap_or_else(PoisonError::into_inner).is_dead(now)
+fn is_dead(ping: &Mutex<LastPing>, now: Instant) -> bool {
+    ping.lock().unwrap_or_else(PoisonError::into_inner).is_dead(now)
 }
 
 /// Whether so much time has passed.
@@ -124,11 +124,11 @@ impl Health {
 }
 
 /// Notes since when an answer is awaited, over all questions that remain without one.
-async fn ask(pulse: &Mutex<Pulse>, clock: &Clock, question: impl Future<Output = bool>) {
+async fn ask(ping: &Mutex<LastPing>, clock: &Clock, question: impl Future<Output = bool>) {
     let now = clock.instant();
-    pulse.lock().unwrap_or_else(PoisonError::into_inner).asked.get_or_insert(now);
+    ping.lock().unwrap_or_else(PoisonError::into_inner).asked.get_or_insert(now);
     if question.await {
-        pulse.lock().unwrap_or_else(PoisonError::into_inner).asked = None;
+        ping.lock().unwrap_or_else(PoisonError::into_inner).asked = None;
     }
 }
 

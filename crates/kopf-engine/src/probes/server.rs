@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use crate::Clock;
 use crate::metrics::CONTENT_TYPE;
-use crate::support::connection_limit::{Seat, Seats};
+use crate::support::connection_limit::{ConnectionLimit, ConnectionPermit};
 use crate::support::crashes::Crashes;
 
 /// Connections at the same time. When there are more, those that have sent no request yet are closed.
@@ -127,19 +127,19 @@ where
     let listener = TcpListener::bind((endpoint.host.as_str(), endpoint.port)).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let accepting = async move {
-        let seats = Seats::new(CONNECTIONS, clock.clone());
+        let permits = ConnectionLimit::new(CONNECTIONS, clock.clone());
         let mut connections = JoinSet::new();
         loop {
             while connections.try_join_next().is_some() {}
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    let seat = Arc::new(seats.take().await);
+                    let permit = Arc::new(permits.take().await);
                     let (answer, clock) = (answer.clone(), clock.clone());
                     connections.spawn(async move {
-                        // Whoever is too slow, or leaves, has no answer.
+                        // A client that is too slow, or leaves, gets no answer.
                         tokio::select! {
-                            _ = clock.timeout(LONGEST_CONNECTION, converse(stream, answer, Arc::clone(&seat))) => {}
-                            () = seat.dismissed(HEAD_TIMEOUT, HEAD_TIMEOUT) => {}
+                            _ = clock.timeout(LONGEST_CONNECTION, converse(stream, answer, Arc::clone(&permit))) => {}
+                            () = permit.dismissed(HEAD_TIMEOUT, HEAD_TIMEOUT) => {}
                         }
                     });
                 }
@@ -151,16 +151,16 @@ where
     Ok(address)
 }
 
-async fn converse<F, Fut>(stream: TcpStream, answer: F, seat: Arc<Seat>)
+async fn converse<F, Fut>(stream: TcpStream, answer: F, permit: Arc<ConnectionPermit>)
 where
     F: Fn(String) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Answer> + Send,
 {
     let service = service_fn(move |request: Request<Incoming>| {
-        let (answer, mut seated) = (answer.clone(), seat.request());
-        seated.received();
+        let (answer, mut on_connection) = (answer.clone(), permit.request());
+        on_connection.received();
         async move {
-            let _seated = seated;
+            let _on_connection = on_connection;
             let page = match request.method() {
                 &Method::GET | &Method::HEAD => answer(request.uri().path().to_owned()).await,
                 _ => Answer::json(405, &serde_json::json!({"error": "only GET is allowed"})),
@@ -168,7 +168,7 @@ where
             Ok::<_, Infallible>(page.into_response())
         }
     });
-    // One request per connection: probes are few, and a connection must not hold its seat for nothing.
+    // One request per connection: probes are few, and a connection must not hold its permit for nothing.
     let _ = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service).await;
 }
 
@@ -204,7 +204,7 @@ mod tests {
         text
     }
 
-    /// More than there are seats, and the kubelet still gets its answer; later, the silent ones are closed.
+    /// More than there are permits, and the kubelet still gets its answer; later, the silent ones are closed.
     #[tokio::test(start_paused = true)]
     async fn silent_connections_keep_nobody_out() {
         let (crashes, mut tasks) = (Crashes::new(crate::Log::silent()), JoinSet::new());

@@ -55,7 +55,7 @@ impl LineSplitter {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WatchLine<'a> {
     pub kind: &'a str,
-    /// Checked by whoever decodes it.
+    /// Checked when it is decoded.
     pub object: &'a [u8],
 }
 
@@ -160,7 +160,7 @@ struct ListMetadata {
 }
 
 impl<'a> Pieces<'a> {
-    /// Without looking into the objects: they are checked by whoever parses them, if anybody does.
+    /// Without looking into the objects: they are checked when they are parsed, if ever.
     fn cut(page: &'a [u8]) -> Result<Self, Unsupported> {
         let mut pieces = Self::default();
         let mut page = members(page);

@@ -32,9 +32,9 @@ pub(super) struct Streak {
 /// What to do about one failure.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Reaction {
-    /// The pause before the next try.
+    /// The pause before the next attempt.
     pub pause: Duration,
-    /// Whether to tell about it: once per streak.
+    /// Whether to log it: once per streak.
     pub must_log: bool,
 }
 

@@ -31,7 +31,7 @@ struct Inner {
 /// Moves the time of the operators of this process on, for their tests. Clones share it.
 #[derive(Clone, Debug)]
 pub struct TimeShift {
-    /// How far the time was moved on; whoever waits looks at the time again when it changes.
+    /// How far the time was moved on; those that wait look at the time again when it changes.
     skipped: watch::Sender<Duration>,
 }
 

@@ -1,7 +1,7 @@
 //! The connections of a small server: bounded in number, and those that wait for their clients give way.
 //!
 //! The servers of webhooks and probes use it. Anybody who reaches their ports can open connections and say nothing, which
-//! must not keep others out. So when all seats are taken, the connection that waits for its client for longest is
+//! must not keep others out. So when all permits are taken, the connection that waits for its client for longest is
 //! closed: first those that have never sent a request, then the idle ones. A connection whose request is being
 //! answered is never closed. Connections that stay silent for too long are closed in any case.
 
@@ -13,9 +13,9 @@ use tokio::sync::Notify;
 
 use crate::Clock;
 
-/// The seats of one server; clones share them.
+/// The permits of one server; clones share them.
 #[derive(Clone)]
-pub(crate) struct Seats {
+pub(crate) struct ConnectionLimit {
     inner: Arc<Inner>,
 }
 
@@ -23,7 +23,7 @@ struct Inner {
     limit: usize,
     clock: Clock,
     state: Mutex<State>,
-    /// A seat has become free, or its connection has become idle.
+    /// A permit has become free, or its connection has become idle.
     changed: Notify,
 }
 
@@ -31,7 +31,7 @@ struct Inner {
 struct State {
     /// Counts what happens, so that the longest wait is known.
     next: u64,
-    /// By the numbers of the seats.
+    /// By the numbers of the permits.
     taken: BTreeMap<u64, Taken>,
 }
 
@@ -51,30 +51,30 @@ struct Taken {
 }
 
 impl Taken {
-    /// Whether it may be closed to make room: it waits for its client.
+    /// Whether it may be closed for another one: it waits for its client.
     fn gives_way(&self) -> bool {
         self.answering == 0
     }
 }
 
-impl Seats {
+impl ConnectionLimit {
     pub fn new(limit: usize, clock: Clock) -> Self {
         Self { inner: Arc::new(Inner { limit, clock, state: Mutex::default(), changed: Notify::new() }) }
     }
 
-    /// A seat for a connection that was accepted. If there is none, another connection has to leave; if all of them are
+    /// A permit for a connection that was accepted. If there is none, another connection has to leave; if all of them are
     /// being answered, it waits for the first answer.
-    pub async fn take(&self) -> Seat {
+    pub async fn take(&self) -> ConnectionPermit {
         loop {
             let changed = self.inner.changed.notified();
-            if let Some(seat) = self.try_take() {
-                return seat;
+            if let Some(permit) = self.try_take() {
+                return permit;
             }
             changed.await;
         }
     }
 
-    fn try_take(&self) -> Option<Seat> {
+    fn try_take(&self) -> Option<ConnectionPermit> {
         let mut state = self.inner.state();
         if state.taken.len() < self.inner.limit {
             let (number, leave) = (state.count(), Arc::new(Notify::new()));
@@ -87,7 +87,7 @@ impl Seats {
                 leave: Arc::clone(&leave),
             };
             state.taken.insert(number, taken);
-            return Some(Seat { inner: Arc::clone(&self.inner), number, leave, activity: Notify::new() });
+            return Some(ConnectionPermit { inner: Arc::clone(&self.inner), number, leave, activity: Notify::new() });
         }
         let candidates = || state.taken.values().filter(|taken| taken.gives_way());
         if !candidates().any(|taken| taken.leaving) {
@@ -113,8 +113,8 @@ impl State {
     }
 }
 
-/// The seat of one connection, as long as it is open.
-pub(crate) struct Seat {
+/// The permit of one connection, as long as it is open.
+pub(crate) struct ConnectionPermit {
     inner: Arc<Inner>,
     number: u64,
     leave: Arc<Notify>,
@@ -122,17 +122,17 @@ pub(crate) struct Seat {
     activity: Notify,
 }
 
-impl Seat {
+impl ConnectionPermit {
     /// A request has begun: its head is there.
-    pub fn request(self: &Arc<Self>) -> SeatedRequest {
+    pub fn request(self: &Arc<Self>) -> RequestOnConnection {
         self.change(|taken| {
             taken.receiving += 1;
             taken.known = true;
         });
-        SeatedRequest { seat: Arc::clone(self), answering: false }
+        RequestOnConnection { permit: Arc::clone(self), answering: false }
     }
 
-    /// Waits until the connection has to be closed: it has to make room for another one; or its client has not sent
+    /// Waits until the connection has to be closed: it has for another one; or its client has not sent
     /// the first request, or the next one, in time.
     pub async fn dismissed(&self, first: Duration, next: Duration) {
         loop {
@@ -177,7 +177,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.inner.state().taken.remove(&self.number);
         self.inner.changed.notify_waiters();
@@ -185,16 +185,16 @@ impl Drop for Seat {
 }
 
 /// One request of a connection, until it is answered.
-pub(crate) struct SeatedRequest {
-    seat: Arc<Seat>,
+pub(crate) struct RequestOnConnection {
+    permit: Arc<ConnectionPermit>,
     answering: bool,
 }
 
-impl SeatedRequest {
-    /// The whole request is there: from now on, it is our turn.
+impl RequestOnConnection {
+    /// The whole request is there: from now on, it is up to us.
     pub fn received(&mut self) {
         if !std::mem::replace(&mut self.answering, true) {
-            self.seat.change(|taken| {
+            self.permit.change(|taken| {
                 taken.receiving -= 1;
                 taken.answering += 1;
             });
@@ -202,10 +202,10 @@ impl SeatedRequest {
     }
 }
 
-impl Drop for SeatedRequest {
+impl Drop for RequestOnConnection {
     fn drop(&mut self) {
         let answering = self.answering;
-        self.seat.change(|taken| match answering {
+        self.permit.change(|taken| match answering {
             true => taken.answering -= 1,
             false => taken.receiving -= 1,
         });
@@ -221,25 +221,25 @@ mod tests {
     const FIRST: Duration = Duration::from_secs(10);
     const NEXT: Duration = Duration::from_secs(60);
 
-    async fn take(seats: &Seats) -> Arc<Seat> {
-        Arc::new(seats.take().await)
+    async fn take(permits: &ConnectionLimit) -> Arc<ConnectionPermit> {
+        Arc::new(permits.take().await)
     }
 
-    fn is_dismissed(seat: &Seat) -> bool {
-        seat.dismissed(FIRST, NEXT).now_or_never().is_some()
+    fn is_dismissed(permit: &ConnectionPermit) -> bool {
+        permit.dismissed(FIRST, NEXT).now_or_never().is_some()
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_longest_wait_gives_way_and_strangers_before_others() {
-        let seats = Seats::new(4, Clock::system());
-        let (known, silent) = (take(&seats).await, take(&seats).await);
-        let (later, answered) = (take(&seats).await, take(&seats).await);
+        let permits = ConnectionLimit::new(4, Clock::system());
+        let (known, silent) = (take(&permits).await, take(&permits).await);
+        let (later, answered) = (take(&permits).await, take(&permits).await);
         drop(known.request());
         let mut request = answered.request();
         request.received();
         // Who has to leave, one after the other.
         for expected in [silent, later, known] {
-            let mut next = Box::pin(seats.take());
+            let mut next = Box::pin(permits.take());
             assert!(next.as_mut().now_or_never().is_none());
             assert!(is_dismissed(&expected) && !is_dismissed(&answered));
             // Only one leaves for one that comes.
@@ -251,7 +251,7 @@ mod tests {
             std::mem::forget(request);
         }
         // All are being answered: the next one waits, until one of them is.
-        let mut next = Box::pin(seats.take());
+        let mut next = Box::pin(permits.take());
         assert!(next.as_mut().now_or_never().is_none() && !is_dismissed(&answered));
         drop(request);
         assert!(next.as_mut().now_or_never().is_none() && is_dismissed(&answered));
@@ -261,19 +261,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn silence_is_limited_but_work_is_not() {
-        let (seats, clock) = (Seats::new(1, Clock::system()), Clock::system());
-        let seat = take(&seats).await;
+        let (permits, clock) = (ConnectionLimit::new(1, Clock::system()), Clock::system());
+        let permit = take(&permits).await;
         let began = clock.instant();
-        seat.dismissed(FIRST, NEXT).await;
+        permit.dismissed(FIRST, NEXT).await;
         assert_eq!(clock.instant() - began, FIRST);
-        let mut request = seat.request();
-        assert!(clock.timeout(NEXT * 9, seat.dismissed(FIRST, NEXT)).await.is_err() && seat.is_busy());
+        let mut request = permit.request();
+        assert!(clock.timeout(NEXT * 9, permit.dismissed(FIRST, NEXT)).await.is_err() && permit.is_busy());
         request.received();
-        assert!(clock.timeout(NEXT * 9, seat.dismissed(FIRST, NEXT)).await.is_err() && seat.is_busy());
+        assert!(clock.timeout(NEXT * 9, permit.dismissed(FIRST, NEXT)).await.is_err() && permit.is_busy());
         drop(request);
         let began = clock.instant();
-        seat.dismissed(FIRST, NEXT).await;
+        permit.dismissed(FIRST, NEXT).await;
         assert_eq!(clock.instant() - began, NEXT);
-        assert!(seat.is_known() && !seat.is_busy());
+        assert!(permit.is_known() && !permit.is_busy());
     }
 }

@@ -1,5 +1,5 @@
 //! Panics in the tasks that an operator cannot do without. They are bugs of ours; but an operator that goes on
-//! without its streams looks alive and does nothing, so that it is told and ended, and whoever started it, starts it again.
+//! without its streams looks alive and does nothing, so that the crash is logged, the operator ends, and its supervisor starts it again.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_first_crash_is_told() {
+    async fn the_first_crash_is_reported() {
         let crashes = Crashes::new(Log::silent());
         crashes.clone().guard("The good one".into(), async {}).await;
         assert_eq!(crashes.reported().now_or_never(), None);

@@ -11,10 +11,10 @@ use tokio::sync::Notify;
 
 use super::Clock;
 
-/// Nothing has happened for so long.
+/// Idle means that nothing has happened for this long.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// What less work than that leaves behind, is not worth the search for it.
+/// Less work leaves too little memory behind to search for it.
 const MUCH_WORK: u32 = 500;
 
 /// Counts the work. Clones share it.
@@ -25,24 +25,24 @@ pub(crate) struct IdleDetector {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Since the last idle.
+    /// Since the last idle time.
     work: AtomicU32,
     much: Notify,
 }
 
 impl IdleDetector {
-    /// Something was done: an object had its turn, a timer was called.
+    /// Something was done: an object had its pass, a timer was called.
     pub fn note_work(&self) {
         if self.inner.work.fetch_add(1, Ordering::Relaxed) + 1 == MUCH_WORK {
             self.inner.much.notify_one();
         }
     }
 
-    /// Tells the front, whenever it is quiet after much work.
-    pub async fn follow(self, clock: Clock, tell: impl Fn() + Send) {
+    /// Calls `notify` whenever the operator is idle after much work.
+    pub async fn follow(self, clock: Clock, notify: impl Fn() + Send) {
         loop {
             self.quiet_after_much(&clock).await;
-            tell();
+            notify();
         }
     }
 
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn little_work_is_not_told_of() {
+    async fn little_work_is_not_reported() {
         let idle = IdleDetector::default();
         (1..MUCH_WORK).for_each(|_| idle.note_work());
         tokio::time::advance(QUIET * 10).await;
@@ -77,19 +77,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_front_is_told_once_it_is_quiet() {
+    async fn idle_times_after_much_work_are_reported_once() {
         let (idle, clock) = (IdleDetector::default(), Clock::system());
         (0..MUCH_WORK).for_each(|_| idle.note_work());
-        let mut told = std::pin::pin!(idle.quiet_after_much(&clock));
+        let mut reported = std::pin::pin!(idle.quiet_after_much(&clock));
         for _ in 0..5 {
-            assert!(told.as_mut().now_or_never().is_none(), "still busy");
+            assert!(reported.as_mut().now_or_never().is_none(), "still busy");
             tokio::time::advance(QUIET - Duration::from_millis(1)).await;
             idle.note_work();
-            assert!(told.as_mut().now_or_never().is_none(), "still busy");
+            assert!(reported.as_mut().now_or_never().is_none(), "still busy");
             tokio::time::advance(Duration::from_millis(2)).await;
         }
-        told.await;
-        assert!(idle.quiet_after_much(&clock).now_or_never().is_none(), "told once");
+        reported.await;
+        assert!(idle.quiet_after_much(&clock).now_or_never().is_none(), "reported once");
         (0..MUCH_WORK).for_each(|_| idle.note_work());
         idle.quiet_after_much(&clock).await;
     }

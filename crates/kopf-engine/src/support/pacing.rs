@@ -20,7 +20,7 @@ const MANY_REQUESTS: usize = 3;
 /// Shorter pauses are not worth their system call.
 const SHORTEST_PAUSE_MICROSECONDS: u32 = 200;
 
-/// Nobody notices that much in a crowd.
+/// Nobody notices that much when the server is busy.
 const LONGEST_PAUSE_MICROSECONDS: u32 = 16_000;
 
 /// How many requests are open and were answered, for the thread of a runtime to know how long to pause.
@@ -40,7 +40,7 @@ struct Load {
 pub(crate) struct OpenRequest<'a>(&'a Load);
 
 impl Pacing {
-    /// The runtime for one operator: one thread, which pauses by the requests of whoever has this handle.
+    /// The runtime for one operator: one thread, which pauses by the requests made with this handle.
     ///
     /// One thread is cheaper than two where most of the work is to wait for a server, and it is as much as
     /// small pods have. It goes for the engine and for handlers in Rust.

@@ -38,8 +38,11 @@ pub struct Resource {
 /// Which resource it is. The same resource may change in its verbs, subresources and other facts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ResourceId {
+    /// The API group; empty for the core group.
     pub group: String,
+    /// The API version.
     pub version: String,
+    /// The name in the paths of the API.
     pub plural: String,
 }
 

@@ -1,8 +1,8 @@
 //! One exchange with a client: the handshake, the request, the answer; everything bounded in size and time.
 //!
 //! Anybody who reaches the port can connect. Connections that wait for their clients give way to new ones
-//! (`seats.rs`), and the bodies of all requests together have a limit: a request that does not fit in waits for
-//! room as long as its client waits for the answer, since a refusal would fail the change that it is about. Only then it is
+//! (`connection_limit.rs`), and the bodies of all requests together have a limit: a request that does not fit in waits for
+//! its share as long as its client waits for the answer, since a refusal would fail the change that it is about. Only then it is
 //! refused by 503.
 
 use std::convert::Infallible;
@@ -30,7 +30,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::Clock;
 use crate::admission::{Review, peer};
-use crate::support::connection_limit::{Seat, SeatedRequest, Seats};
+use crate::support::connection_limit::{ConnectionLimit, ConnectionPermit, RequestOnConnection};
 
 /// When there are more, those that wait for their clients are closed.
 const CONNECTIONS: usize = 256;
@@ -76,23 +76,23 @@ pub(super) struct Exchange {
     tls: Arc<RwLock<Option<Arc<ServerConfig>>>>,
     clock: Clock,
     answering: Answering,
-    seats: Seats,
+    permits: ConnectionLimit,
     /// The bytes that are left for bodies.
-    room: Semaphore,
+    budget: Semaphore,
 }
 
-/// The body of a request, and its share of the room for all of them.
+/// The body of a request, and its share of the budget for all of them.
 struct Received<'a> {
     content: BytesMut,
-    room: Option<SemaphorePermit<'a>>,
+    budget: Option<SemaphorePermit<'a>>,
 }
 
 impl Exchange {
     pub fn new(path: &str, tls: Arc<RwLock<Option<Arc<ServerConfig>>>>, clock: Clock, answering: Answering) -> Self {
         let path = format!("/{}", path.trim_matches('/'));
         let path = path.trim_end_matches('/').to_owned();
-        let seats = Seats::new(CONNECTIONS, clock.clone());
-        Self { path, tls, clock, answering, seats, room: Semaphore::new(BODIES_LIMIT) }
+        let permits = ConnectionLimit::new(CONNECTIONS, clock.clone());
+        Self { path, tls, clock, answering, permits, budget: Semaphore::new(BODIES_LIMIT) }
     }
 
     /// Accepts connections for ever. They end with it.
@@ -102,8 +102,8 @@ impl Exchange {
             tokio::select! {
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => {
-                        let seat = Arc::new(self.seats.take().await);
-                        connections.spawn(Arc::clone(&self).connect(stream, seat));
+                        let permit = Arc::new(self.permits.take().await);
+                        connections.spawn(Arc::clone(&self).connect(stream, permit));
                     }
                     Err(_) => self.clock.sleep(PAUSE_AFTER_FAILURE).await,
                 },
@@ -112,27 +112,27 @@ impl Exchange {
         }
     }
 
-    async fn connect(self: Arc<Self>, stream: TcpStream, seat: Arc<Seat>) {
+    async fn connect(self: Arc<Self>, stream: TcpStream, permit: Arc<ConnectionPermit>) {
         // Small answers should not wait for more to send; if it cannot be set, they do.
         let _ = stream.set_nodelay(true);
         let tls = self.tls.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(tls) = tls else { return self.converse(stream, Value::Object(Map::new()), seat).await };
+        let Some(tls) = tls else { return self.converse(stream, Value::Object(Map::new()), permit).await };
         let handshake = tokio::select! {
             handshake = TlsAcceptor::from(tls).accept(stream) => handshake,
-            () = seat.dismissed(HANDSHAKE_TIMEOUT, HANDSHAKE_TIMEOUT) => return,
+            () = permit.dismissed(HANDSHAKE_TIMEOUT, HANDSHAKE_TIMEOUT) => return,
         };
         let Ok(stream) = handshake else { return };
         let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
         let peer = certificate
             .map_or_else(|| Value::Object(Map::new()), |certificate| peer::describe_certificate(certificate));
-        self.converse(stream, peer, seat).await;
+        self.converse(stream, peer, permit).await;
     }
 
     async fn converse(
         self: Arc<Self>,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         peer: Value,
-        seat: Arc<Seat>,
+        permit: Arc<ConnectionPermit>,
     ) {
         let mut http = Builder::new(TokioExecutor::new());
         http.http1().timer(TokioTimer::new()).header_read_timeout(IDLE_TIMEOUT).max_buf_size(HEAD_LIMIT);
@@ -142,27 +142,32 @@ impl Exchange {
             .max_header_list_size(HEAD_LIMIT as u32)
             .keep_alive_interval(IDLE_TIMEOUT)
             .keep_alive_timeout(HANDSHAKE_TIMEOUT);
-        let (clock, seated) = (self.clock.clone(), Arc::clone(&seat));
+        let (clock, on_connection) = (self.clock.clone(), Arc::clone(&permit));
         let service = service_fn(move |request| {
-            let (this, peer, seated) = (Arc::clone(&self), peer.clone(), seated.request());
-            async move { Ok::<_, Infallible>(this.answer(request, peer, seated).await) }
+            let (this, peer, on_connection) = (Arc::clone(&self), peer.clone(), on_connection.request());
+            async move { Ok::<_, Infallible>(this.answer(request, peer, on_connection).await) }
         });
         let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
         tokio::select! {
             // Clients go away as they like; there is nobody to tell about it.
             _ = connection.as_mut() => return,
             // Before the first request, hyper itself would wait for ever: it reads which version of HTTP it is.
-            () = seat.dismissed(FIRST_HEAD_TIMEOUT, IDLE_TIMEOUT) => {}
+            () = permit.dismissed(FIRST_HEAD_TIMEOUT, IDLE_TIMEOUT) => {}
         }
-        if seat.is_known() {
+        if permit.is_known() {
             // The client may be sending its next request: it is answered, or the client learns that it was not taken.
             connection.as_mut().graceful_shutdown();
-            while clock.timeout(FAREWELL_TIMEOUT, connection.as_mut()).await.is_err() && seat.is_busy() {}
+            while clock.timeout(FAREWELL_TIMEOUT, connection.as_mut()).await.is_err() && permit.is_busy() {}
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>, peer: Value, seated: SeatedRequest) -> Response<Full<Bytes>> {
-        match self.review(request, peer, seated).await {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        peer: Value,
+        on_connection: RequestOnConnection,
+    ) -> Response<Full<Bytes>> {
+        match self.review(request, peer, on_connection).await {
             Ok(answer) => {
                 let mut response = Response::new(Full::new(Bytes::from(answer.to_string())));
                 response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -185,7 +190,7 @@ impl Exchange {
         &self,
         request: Request<Incoming>,
         peer: Value,
-        mut seated: SeatedRequest,
+        mut on_connection: RequestOnConnection,
     ) -> Result<Value, (StatusCode, String)> {
         let webhook = self.webhook_of(request.uri().path()).ok_or_else(|| refusal(StatusCode::NOT_FOUND))?;
         if request.method() != Method::POST {
@@ -201,22 +206,22 @@ impl Exchange {
         let headers = headers_of(request.headers());
         let timeout = timeout_of(request.uri().query());
         let body = self.receive(request.into_body(), timeout.unwrap_or(BODY_TIMEOUT).min(BODY_TIMEOUT)).await?;
-        seated.received();
+        on_connection.received();
         let content: Value = serde_json::from_slice(&body.content)
             .map_err(|error| (StatusCode::BAD_REQUEST, format!("The request is not JSON: {error}")))?;
         let answer = (self.answering)(Review { content, webhook, headers, peer, timeout }).await;
         // What was parsed has lived as long as the answer was made.
-        drop(body.room);
+        drop(body.budget);
         answer.map_err(|error| {
             let status = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
             (status, error.to_string())
         })
     }
 
-    /// The whole body. Its bytes are counted as they come: what is announced but not sent takes no room.
+    /// The whole body. Its bytes are counted as they come: what is announced but not sent takes nothing of the budget.
     async fn receive(&self, mut body: Incoming, limit: Duration) -> Result<Received<'_>, (StatusCode, String)> {
         let mut over = pin!(self.clock.timeout(limit, std::future::pending::<()>()));
-        let mut received = Received { content: BytesMut::new(), room: None };
+        let mut received = Received { content: BytesMut::new(), budget: None };
         loop {
             let frame = tokio::select! {
                 frame = body.frame() => frame,
@@ -230,13 +235,13 @@ impl Exchange {
             }
             // A frame is a part of what was read at once, so that it never has 4 GiB.
             let share = u32::try_from(data.len()).unwrap_or(u32::MAX);
-            let room = tokio::select! {
-                room = self.room.acquire_many(share) => room.ok(),
+            let budget = tokio::select! {
+                budget = self.budget.acquire_many(share) => budget.ok(),
                 _ = &mut over => return Err(refusal(StatusCode::SERVICE_UNAVAILABLE)),
             };
-            match (&mut received.room, room) {
-                (Some(room), Some(more)) => room.merge(more),
-                (room, more) => *room = more,
+            match (&mut received.budget, budget) {
+                (Some(budget), Some(more)) => budget.merge(more),
+                (budget, more) => *budget = more,
             }
             received.content.extend_from_slice(&data);
         }
@@ -332,7 +337,7 @@ mod tests {
         answer
     }
 
-    /// The first request takes most of the room until it is answered; the second one waits as long as its client does.
+    /// The first request takes most of the budget until it is answered; the second one waits as long as its client does.
     #[tokio::test(start_paused = true)]
     async fn bodies_of_all_requests_are_bounded() {
         let (arrived, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -348,7 +353,7 @@ mod tests {
             })
         });
         let exchange = Exchange::new("", Arc::default(), Clock::system(), answering);
-        let exchange = Arc::new(Exchange { room: Semaphore::new(1000), ..exchange });
+        let exchange = Arc::new(Exchange { budget: Semaphore::new(1000), ..exchange });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(Arc::clone(&exchange).accept(listener));
@@ -364,7 +369,7 @@ mod tests {
         for answer in [slow.await.unwrap(), waiting.await.unwrap()] {
             assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         }
-        assert_eq!(exchange.room.available_permits(), 1000);
+        assert_eq!(exchange.budget.available_permits(), 1000);
     }
 
     #[test]

@@ -229,7 +229,7 @@ fn is_closed(stream: &TcpStream) -> bool {
     }
 }
 
-/// As many as there are seats, twice: some that have agreed on TLS, and some that have not.
+/// As many as there are permits, twice: some that have agreed on TLS, and some that have not.
 #[tokio::test(start_paused = true)]
 async fn silent_connections_keep_nobody_out() {
     let clock = Clock::system();
@@ -247,7 +247,7 @@ async fn silent_connections_keep_nobody_out() {
         mute.push(TcpStream::connect(("127.0.0.1", port)).await.unwrap());
     }
     assert_eq!(ask(port, &trusted, None).await.unwrap().1, json!({}));
-    // They were closed to make room, not because of their silence.
+    // They were closed for others, not because of their silence.
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
