@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::Value;
-use simulation::life::World;
+use simulation::life::Simulation;
 use simulation::plan::{Action, Edit, Fate, Kind, Life, Only, Plan, lives};
 
 proptest! {
@@ -19,33 +19,33 @@ proptest! {
 
     #[test]
     fn no_handler_is_lost(life in lives()) {
-        let world = World::play(&life);
-        if world.object.exists {
-            check_everything_is_seen(&life, &world);
+        let simulation = Simulation::play(&life);
+        if simulation.object.exists {
+            check_everything_is_seen(&life, &simulation);
         } else {
-            check_deletion_is_handled(&life, &world);
+            check_deletion_is_handled(&life, &simulation);
         }
     }
 
     #[test]
     fn nothing_is_left_behind(life in lives()) {
-        let mut world = World::play(&life);
-        prop_assert_eq!(world.object.exists, !world.object.is_deletion_ongoing(), "{}", world.story());
-        if !world.object.exists {
-            world.say_goodbye();
-        } else if life.plans.iter().any(|plan| is_interested(plan, &world)) {
-            check_rest(&life, &mut world);
+        let mut simulation = Simulation::play(&life);
+        prop_assert_eq!(simulation.object.exists, !simulation.object.is_deletion_ongoing(), "{}", simulation.story());
+        if !simulation.object.exists {
+            simulation.say_goodbye();
+        } else if life.plans.iter().any(|plan| is_interested(plan, &simulation)) {
+            check_rest(&life, &mut simulation);
         } else {
-            prop_assert!(!world.object.is_held(), "{}", world.story());
+            prop_assert!(!simulation.object.is_held(), "{}", simulation.story());
         }
     }
 
     #[test]
     fn the_finalizer_is_patched_once(mut life in lives()) {
         life.actions.retain(|action| !is_edit_of_tier(action));
-        let world = World::play(&life);
-        let (added, removed) = world.object.finalizer_changes;
-        prop_assert!(added <= 1 && removed <= added, "{added} and {removed}\n{}", world.story());
+        let simulation = Simulation::play(&life);
+        let (added, removed) = simulation.object.finalizer_changes;
+        prop_assert!(added <= 1 && removed <= added, "{added} and {removed}\n{}", simulation.story());
     }
 
     #[test]
@@ -55,9 +55,9 @@ proptest! {
         for plan in &mut life.plans {
             plan.only = if plan.only == Only::Everything { Only::Gold } else { plan.only };
         }
-        let world = World::play(&life);
-        prop_assert_eq!(world.patches, 0, "{}", world.story());
-        prop_assert_eq!(&world.told, &Vec::<String>::new());
+        let simulation = Simulation::play(&life);
+        prop_assert_eq!(simulation.patches, 0, "{}", simulation.story());
+        prop_assert_eq!(&simulation.logged, &Vec::<String>::new());
     }
 }
 
@@ -71,16 +71,16 @@ fn is_edit_of_tier(action: &Action) -> bool {
 }
 
 /// Whether the handlers of the plan are called for such an object as it is now.
-fn is_interested(plan: &Plan, world: &World) -> bool {
-    let is_gold = world.object.value()["metadata"]["labels"]["tier"] == "gold";
-    let is_present = plan.kind != Kind::Field || world.essence()["spec"].get("x").is_some();
-    plan.kind != Kind::Spy && is_present && (plan.only == Only::Everything || is_gold)
+fn is_interested(plan: &Plan, simulation: &Simulation) -> bool {
+    let is_gold = simulation.object.value()["metadata"]["labels"]["tier"] == "gold";
+    let is_present = plan.kind != Kind::Field || simulation.essence()["spec"].get("x").is_some();
+    plan.kind != Kind::Event && is_present && (plan.only == Only::Everything || is_gold)
 }
 
 /// The same, and it was so all the time.
-fn was_interested(plan: &Plan, world: &World) -> bool {
-    let is_gold = world.object.value()["metadata"]["labels"]["tier"] == "gold";
-    plan.only == Only::Everything || (is_gold && !world.ledger.tier_was_edited)
+fn was_interested(plan: &Plan, simulation: &Simulation) -> bool {
+    let is_gold = simulation.object.value()["metadata"]["labels"]["tier"] == "gold";
+    plan.only == Only::Everything || (is_gold && !simulation.history.tier_was_edited)
 }
 
 fn ids_of(number: usize, plan: &Plan) -> Vec<Arc<str>> {
@@ -92,61 +92,66 @@ fn ids_of(number: usize, plan: &Plan) -> Vec<Arc<str>> {
 }
 
 /// Every handler has seen the last state of what it is for.
-fn check_everything_is_seen(life: &Life, world: &World) {
-    let ledger = &world.ledger;
-    let essence = world.essence();
-    for (number, plan) in life.plans.iter().enumerate().filter(|(_, plan)| was_interested(plan, world)) {
+fn check_everything_is_seen(life: &Life, simulation: &Simulation) {
+    let history = &simulation.history;
+    let essence = simulation.essence();
+    for (number, plan) in life.plans.iter().enumerate().filter(|(_, plan)| was_interested(plan, simulation)) {
         let ids = ids_of(number, plan);
         let wanted = match plan.kind {
             Kind::Level | Kind::All | Kind::Parent | Kind::ParentOfAll => Some(essence.clone()),
-            Kind::Update if ledger.essences_stored > 1 => Some(essence.clone()),
+            Kind::Update if history.essences_stored > 1 => Some(essence.clone()),
             Kind::Field => essence["spec"].get("x").cloned(),
             Kind::Create => {
-                assert!(ledger.seen.contains_key(&ids[0]), "{} was not called\n{}", ids[0], world.story());
+                assert!(history.seen.contains_key(&ids[0]), "{} was not called\n{}", ids[0], simulation.story());
                 continue;
             }
             Kind::Resume | Kind::ResumeDeleted => {
-                let resumed = world.operator.served.contains(&ids[0]) || ledger.inherited.contains(&ids[0]);
-                assert!(resumed || !world.operator.was_handled, "{} has not resumed\n{}", ids[0], world.story());
+                let resumed = simulation.operator.served.contains(&ids[0]) || history.inherited.contains(&ids[0]);
+                assert!(
+                    resumed || !simulation.operator.was_handled,
+                    "{} has not resumed\n{}",
+                    ids[0],
+                    simulation.story()
+                );
                 continue;
             }
-            Kind::Update | Kind::Delete | Kind::OptionalDelete | Kind::Spy => continue,
+            Kind::Update | Kind::Delete | Kind::OptionalDelete | Kind::Event => continue,
         };
         for id in ids {
             // A handler that has failed before or for its children has not necessarily called all of them.
-            let is_excused = ledger.has_failed_above(&id);
-            let seen = ledger.seen.get(&id).map(|(seen, _)| seen.clone()).filter(|seen| !seen.is_null());
-            assert!(is_excused || seen == wanted, "{id} has seen {seen:?}, not {wanted:?}\n{}", world.story());
+            let is_excused = history.has_failed_above(&id);
+            let seen = history.seen.get(&id).map(|(seen, _)| seen.clone()).filter(|seen| !seen.is_null());
+            assert!(is_excused || seen == wanted, "{id} has seen {seen:?}, not {wanted:?}\n{}", simulation.story());
         }
     }
 }
 
-fn check_deletion_is_handled(life: &Life, world: &World) {
-    let ledger = &world.ledger;
-    if !ledger.was_held_at_deletion {
+fn check_deletion_is_handled(life: &Life, simulation: &Simulation) {
+    let history = &simulation.history;
+    if !history.was_held_at_deletion {
         return;
     }
-    for (number, plan) in life.plans.iter().enumerate().filter(|(_, plan)| was_interested(plan, world)) {
+    for (number, plan) in life.plans.iter().enumerate().filter(|(_, plan)| was_interested(plan, simulation)) {
         if matches!(plan.kind, Kind::Delete | Kind::All | Kind::ParentOfAll) {
             for id in ids_of(number, plan) {
-                let handled = ledger.finished_deletions.contains(&id) || ledger.has_failed_above(&id);
-                assert!(handled, "{id} was not called for the deletion\n{}", world.story());
+                let handled = history.finished_deletions.contains(&id) || history.has_failed_above(&id);
+                assert!(handled, "{id} was not called for the deletion\n{}", simulation.story());
             }
         }
     }
 }
 
 /// Everything is handled: nothing but what was handled last is on the object, and nothing happens any more.
-fn check_rest(life: &Life, world: &mut World) {
-    let story = world.story();
-    assert_eq!(world.stored_essence(), Some(world.essence()), "{story}");
-    assert_eq!(world.progress_left(), Vec::<String>::new(), "{story}");
+fn check_rest(life: &Life, simulation: &mut Simulation) {
+    let story = simulation.story();
+    assert_eq!(simulation.stored_essence(), Some(simulation.essence()), "{story}");
+    assert_eq!(simulation.progress_left(), Vec::<String>::new(), "{story}");
     let deleting = [Kind::Delete, Kind::All, Kind::ParentOfAll];
-    let must_be_held = life.plans.iter().any(|plan| deleting.contains(&plan.kind) && is_interested(plan, world));
-    assert_eq!(world.object.is_held(), must_be_held, "{story}");
+    let must_be_held = life.plans.iter().any(|plan| deleting.contains(&plan.kind) && is_interested(plan, simulation));
+    assert_eq!(simulation.object.is_held(), must_be_held, "{story}");
 
-    let before: Value = world.object.value().clone();
-    let patches = world.patches;
-    world.act(&Action::Turn(Fate::Fine, None));
-    assert_eq!((world.object.value(), world.patches), (&before, patches), "{story}");
+    let before: Value = simulation.object.value().clone();
+    let patches = simulation.patches;
+    simulation.act(&Action::Turn(Fate::Fine, None));
+    assert_eq!((simulation.object.value(), simulation.patches), (&before, patches), "{story}");
 }

@@ -1,4 +1,4 @@
-//! The world of one life: a cluster with one object, users, and an operator that can be killed at any moment.
+//! One simulated life: a cluster with one object, users, and an operator that can be killed at any moment.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 use super::ClusterObject;
 use super::plan::{Action, Edit, FOREIGN_FINALIZER, Fate, Fortune, Life, declare_all, settings};
 
-pub struct World {
+pub struct Simulation {
     pub object: ClusterObject,
     pub operator: Operator,
-    pub ledger: Ledger,
+    pub history: History,
     /// How many patches had anything in them.
     pub patches: usize,
     /// What was said to people.
-    pub told: Vec<String>,
+    pub logged: Vec<String>,
     /// What the storages of the user keep, if there are such.
     database: Database,
     settings: Arc<ReactionSettings>,
@@ -60,7 +60,7 @@ struct Database {
 
 /// What is known about the past, to tell in the end whether anything was lost.
 #[derive(Debug, Default)]
-pub struct Ledger {
+pub struct History {
     /// What each handler has seen (of its field) when it was finished, and whether it succeeded.
     pub seen: HashMap<Arc<str>, (Value, bool)>,
     pub finished_deletions: HashSet<Arc<str>>,
@@ -70,18 +70,18 @@ pub struct Ledger {
     pub tier_was_edited: bool,
     pub essences_stored: usize,
     /// Finished and stored in the batch under way.
-    finished_in_round: HashSet<Arc<str>>,
+    finished_in_batch: HashSet<Arc<str>>,
     /// The handlers with stored successes: the reason, and how many essences and edits there were.
     succeeded: HashSet<(Arc<str>, Reason, usize, usize)>,
     /// How many attempts of a handler are stored in its batch.
     attempts: HashMap<(Arc<str>, usize), u32>,
     edits: usize,
-    /// Counts up whenever counters may start anew: with each reason, and with each stored essence.
+    /// Counts up whenever counters may start again: with each reason, and with each stored essence.
     batches: usize,
     last_reason: Option<Reason>,
 }
 
-impl Ledger {
+impl History {
     /// Whether the handler or one of its parents has failed.
     pub fn has_failed_above(&self, id: &str) -> bool {
         let parents = id.match_indices('/').map(|(position, _)| &id[..position]);
@@ -118,15 +118,15 @@ enum After {
     Rest,
 }
 
-impl World {
+impl Simulation {
     /// The whole life, to its calm end.
     pub fn play(life: &Life) -> Self {
-        let mut world = Self::new(life);
+        let mut simulation = Self::new(life);
         for action in &life.actions {
-            world.act(action);
+            simulation.act(action);
         }
-        world.calm_down();
-        world
+        simulation.calm_down();
+        simulation
     }
 
     fn new(life: &Life) -> Self {
@@ -145,9 +145,9 @@ impl World {
         let event = if life.operator_first { EventType::Added } else { EventType::Listed };
         Self {
             operator: Operator { listed: !life.operator_first, event: Some(event), ..Operator::default() },
-            ledger: Ledger::default(),
+            history: History::default(),
             patches: 0,
-            told: Vec::new(),
+            logged: Vec::new(),
             database: Database::default(),
             settings,
             handlers: Arc::new(HandlerSet::from_handlers(handlers)),
@@ -190,7 +190,7 @@ impl World {
                 After::Again => {}
             }
         }
-        panic!("It never rests.\n{}", self.story());
+        panic!("It never becomes idle.\n{}", self.story());
     }
 
     /// The last event of an object that is gone.
@@ -202,7 +202,7 @@ impl World {
     }
 
     pub fn story(&self) -> String {
-        format!("{}\n{:#}\n{:#?}", self.log.join("\n"), self.object.value(), self.ledger.inherited)
+        format!("{}\n{:#}\n{:#?}", self.log.join("\n"), self.object.value(), self.history.inherited)
     }
 
     pub fn essence(&self) -> Value {
@@ -249,12 +249,12 @@ impl World {
             }
             Edit::Tier(gold) => {
                 let tier = if *gold { "gold" } else { "tin" };
-                self.ledger.tier_was_edited |= self.object.value()["metadata"]["labels"]["tier"] != tier;
+                self.history.tier_was_edited |= self.object.value()["metadata"]["labels"]["tier"] != tier;
                 self.change(|value| value["metadata"]["labels"]["tier"] = tier.into());
             }
             Edit::Delete => {
                 if !self.object.is_deletion_ongoing() {
-                    self.ledger.was_held_at_deletion = self.object.is_held();
+                    self.history.was_held_at_deletion = self.object.is_held();
                     self.change(|value| value["metadata"]["deletionTimestamp"] = now.to_string().into());
                 }
             }
@@ -266,7 +266,7 @@ impl World {
         let before = self.object.version();
         self.object.edit(change);
         if self.object.version() != before {
-            self.ledger.edits += 1;
+            self.history.edits += 1;
             self.bodies.push(self.object.body());
             if self.operator.event != Some(EventType::Listed) {
                 self.operator.event = Some(EventType::Modified);
@@ -277,7 +277,7 @@ impl World {
     fn restart(&mut self) {
         let was_handled = self.stored_essence().is_some();
         self.operator = Operator { listed: true, event: Some(EventType::Listed), was_handled, ..Operator::default() };
-        self.ledger.inherited.extend(self.ledger.finished_in_round.iter().cloned());
+        self.history.inherited.extend(self.history.finished_in_batch.iter().cloned());
     }
 
     fn cycle(&self, body: Body, event: Option<EventType>, consistent: bool) -> Cycle {
@@ -295,10 +295,10 @@ impl World {
     }
 
     fn draft(&self) -> Draft {
-        Draft { finished: Vec::new(), tried: Vec::new(), raised: Vec::new(), edits: self.ledger.edits }
+        Draft { finished: Vec::new(), tried: Vec::new(), raised: Vec::new(), edits: self.history.edits }
     }
 
-    /// An outdated body is for the spies only.
+    /// An outdated body is for the event handlers only.
     fn look_at_stale_body(&mut self, choice: usize) {
         let body = self.bodies[choice % self.bodies.len()].clone();
         let mut cycle = self.cycle(body, Some(EventType::Modified), false);
@@ -331,7 +331,7 @@ impl World {
         let notes = cycle.take_notes();
         let texts = notes.into_iter().filter(|note| !note.local).map(|note| note.text).collect::<Vec<_>>();
         self.log.push(format!("  {:?}: {}\n    {}", cause.reason, conclusion.patch.as_value(), texts.join("\n    ")));
-        self.told.extend(texts);
+        self.logged.extend(texts);
         match fate {
             Fate::Refused => After::Again,
             Fate::KilledBeforePatch => {
@@ -354,17 +354,17 @@ impl World {
         self.object.merge(&patch);
         self.store(&conclusion);
         let essence = self.stored_essence();
-        self.settle(cause, draft, essence != stored, conclusion.fully_handled);
+        self.record(cause, draft, essence != stored, conclusion.fully_handled);
         if (conclusion.fully_handled || essence != stored) && essence != cause.new {
             // What comes next is another update, even if it happens to have the same old and new.
-            self.ledger.succeeded.clear();
+            self.history.succeeded.clear();
             // It is remembered by this operator only what the handlers have seen, as that is not what is stored.
             let all = self.handlers.distinct_change_handlers.iter().chain(self.children.values().flatten());
-            self.ledger.finished_in_round.extend(all.map(|handler| Arc::clone(&handler.id)));
+            self.history.finished_in_batch.extend(all.map(|handler| Arc::clone(&handler.id)));
         }
         if matches!(fate, Fate::KilledBetweenPatches) {
-            // The progress of the deletion is purged already, but the object is still held: it is deleted anew.
-            self.ledger.succeeded.retain(|(_, reason, ..)| *reason != Reason::Delete);
+            // The progress of the deletion is purged already, but the object is still held: it is deleted again.
+            self.history.succeeded.retain(|(_, reason, ..)| *reason != Reason::Delete);
             self.restart();
             return After::Again;
         }
@@ -401,33 +401,33 @@ impl World {
     }
 
     /// What has happened is stored, so it counts.
-    fn settle(&mut self, cause: &Cause, draft: Draft, essence_is_new: bool, round_is_over: bool) {
-        let ledger = &mut self.ledger;
+    fn record(&mut self, cause: &Cause, draft: Draft, essence_is_new: bool, batch_is_over: bool) {
+        let history = &mut self.history;
         for id in draft.tried {
-            *ledger.attempts.entry((id, ledger.batches)).or_default() += 1;
+            *history.attempts.entry((id, history.batches)).or_default() += 1;
         }
         for (id, seen, success) in draft.finished {
-            ledger.inherited.remove(&id);
+            history.inherited.remove(&id);
             self.operator.served.insert(Arc::clone(&id));
-            ledger.finished_in_round.insert(Arc::clone(&id));
+            history.finished_in_batch.insert(Arc::clone(&id));
             if cause.reason == Reason::Delete {
-                ledger.finished_deletions.insert(Arc::clone(&id));
+                history.finished_deletions.insert(Arc::clone(&id));
             }
             if success {
-                ledger.succeeded.insert((Arc::clone(&id), cause.reason, ledger.essences_stored, draft.edits));
+                history.succeeded.insert((Arc::clone(&id), cause.reason, history.essences_stored, draft.edits));
             }
-            ledger.seen.insert(id, (seen, success));
+            history.seen.insert(id, (seen, success));
         }
-        if essence_is_new || round_is_over {
-            ledger.finished_in_round.clear();
-            ledger.batches += 1;
+        if essence_is_new || batch_is_over {
+            history.finished_in_batch.clear();
+            history.batches += 1;
         }
-        ledger.essences_stored += usize::from(essence_is_new);
+        history.essences_stored += usize::from(essence_is_new);
     }
 
     fn observe(&mut self, reason: Reason) {
-        if self.ledger.last_reason.replace(reason) != Some(reason) {
-            self.ledger.batches += 1;
+        if self.history.last_reason.replace(reason) != Some(reason) {
+            self.history.batches += 1;
         }
     }
 
@@ -482,7 +482,7 @@ impl World {
                 EffectResult::Storage { old: self.database.essence.clone(), new, records }
             }
             Effect::Call(_) => unreachable!("calls are answered elsewhere"),
-            Effect::Background(_) => unreachable!("there are no daemons in this world"),
+            Effect::Background(_) => unreachable!("there are no daemons in this simulation"),
         }
     }
 
@@ -549,13 +549,13 @@ impl World {
     /// What must hold whenever a handler is called.
     fn check_call(&self, cause: &Cause, request: &CallRequest, draft: &Draft) {
         let CallRequest { handler, retry, timeout_seconds, .. } = request;
-        let (id, ledger) = (&handler.id, &self.ledger);
+        let (id, history) = (&handler.id, &self.history);
         assert!(handler.retries.is_none_or(|retries| *retry < retries), "{id} is tried too often\n{}", self.story());
         assert!(timeout_seconds.is_none_or(|seconds| seconds > 0.0), "{id} has no time left\n{}", self.story());
-        let attempts = ledger.attempts.get(&(Arc::clone(id), ledger.batches)).copied().unwrap_or_default();
+        let attempts = history.attempts.get(&(Arc::clone(id), history.batches)).copied().unwrap_or_default();
         assert!(*retry >= attempts, "{id}: {attempts} attempts are stored, but this one has {retry}\n{}", self.story());
-        let occasion = (Arc::clone(id), cause.reason, ledger.essences_stored, draft.edits);
-        let repeated = !cause.initial && ledger.succeeded.contains(&occasion);
+        let occasion = (Arc::clone(id), cause.reason, history.essences_stored, draft.edits);
+        let repeated = !cause.initial && history.succeeded.contains(&occasion);
         assert!(!repeated, "{id} is called again after its success was stored\n{}", self.story());
     }
 

@@ -29,7 +29,7 @@ pub enum Kind {
     Parent,
     /// As `All`, with children.
     ParentOfAll,
-    Spy,
+    Event,
 }
 
 /// On which objects a handler is to be called.
@@ -78,7 +78,7 @@ pub enum Edit {
 pub enum Fate {
     /// All goes well.
     Fine,
-    /// Killed after so many steps of the cycle.
+    /// Killed after this many steps of the cycle.
     KilledAfter(u8),
     /// Killed when all was decided, before it was written.
     KilledBeforePatch,
@@ -178,7 +178,7 @@ pub const ALL_KINDS: &[Kind] = &[
     Kind::Field,
     Kind::Parent,
     Kind::ParentOfAll,
-    Kind::Spy,
+    Kind::Event,
 ];
 
 pub const LIFECYCLES: &[Lifecycle] = &[
@@ -233,7 +233,7 @@ pub fn declare_all(
         Kind::Resume => vec![resume],
         Kind::ResumeDeleted => vec![json!({"initial": true, "deleted": true})],
         Kind::Field => vec![json!({"field": ["spec", "x"], "field_needs_change": true})],
-        Kind::Spy => vec![json!({"kind": "watching"})],
+        Kind::Event => vec![json!({"kind": "watching"})],
     };
     for (position, declaration) in declarations.into_iter().enumerate() {
         let mut full = common.clone();

@@ -85,7 +85,7 @@ impl Scenario {
         self.event = Some(EventType::Modified);
     }
 
-    /// Turns until there is nothing to do, waiting where it is to be waited.
+    /// Cycles until the operator is idle, waiting as long as the delays say.
     pub fn play(&mut self) {
         for _ in 0..20 {
             let before = self.object.version();
