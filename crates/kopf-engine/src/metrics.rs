@@ -99,7 +99,7 @@ pub(crate) struct ObservedStreamHealth {
 }
 
 impl Metrics {
-    /// A call of a handler begins; its end is to be told by [`CallCount::finish`].
+    /// A call of a handler begins; [`CallCount::finish`] ends it.
     pub fn begin(&self, handler: &Handler, retry: u32, clock: &Clock) -> CallCount {
         let counts = self.of(handler);
         counts.started.fetch_add(1, Ordering::Relaxed);

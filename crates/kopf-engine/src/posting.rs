@@ -76,7 +76,7 @@ struct Worker {
     clock: Clock,
     log: Log,
     source: Arc<EventSource>,
-    /// Whether missing permissions were told about, by any worker.
+    /// Whether any worker has logged the missing permissions.
     forbidden: Arc<AtomicBool>,
 }
 

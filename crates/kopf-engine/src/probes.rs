@@ -111,11 +111,11 @@ impl Probes {
         if self.health.phase() == Phase::Starting {
             return Ok(json!({}));
         }
-        let told = run_activity(&self.caller, Activity::Probe, &self.handlers, BACKOFF_SECONDS).await;
-        let told = told.map_err(|error| error.to_string())?;
-        let told: Map<String, Value> = told.into_iter().map(|(id, result)| (id.to_string(), result)).collect();
-        *results = Some((self.caller.clock.instant(), Value::Object(told.clone())));
-        Ok(Value::Object(told))
+        let values = run_activity(&self.caller, Activity::Probe, &self.handlers, BACKOFF_SECONDS).await;
+        let values = values.map_err(|error| error.to_string())?;
+        let values: Map<String, Value> = values.into_iter().map(|(id, result)| (id.to_string(), result)).collect();
+        *results = Some((self.caller.clock.instant(), Value::Object(values.clone())));
+        Ok(Value::Object(values))
     }
 
     /// Whether the operator does its work now.

@@ -1,6 +1,6 @@
 //! The engine's own server of webhooks: where it listens, under which certificate, how the cluster finds it.
 //!
-//! It listens on loopback where nobody else could use it anyway, that is, where the address is not told, and
+//! It listens on loopback where nobody else could use it anyway, that is, where the address is not given, and
 //! the certificate is made here for `localhost`. Certificates are renewed, and files are read again, while it runs.
 
 mod exchange;
@@ -65,7 +65,7 @@ pub struct ServerOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClientCertificates {
-    /// They are not asked for, unless it is told who has to have signed them.
+    /// They are not asked for, unless the options say who must have signed them.
     #[default]
     Unasked,
     /// They are checked if they are shown.
@@ -100,7 +100,7 @@ pub enum ServerError {
 const LOCALHOST: &str = "localhost";
 
 impl ServerOptions {
-    /// The name under which it is reached, if it is not told: the address, unless that stands for all of them.
+    /// The name under which it is reached, if it is not given: the address, unless that stands for all of them.
     fn accessible_address(&self) -> String {
         let Some(address) = self.addr.as_deref().filter(|address| !address.is_empty()) else {
             return LOCALHOST.to_owned();

@@ -146,10 +146,10 @@ fn sample(raw: &[u8]) -> Arc<Vec<u8>> {
     Arc::new(raw[..raw.len().min(DICTIONARY_AT_MOST)].to_vec())
 }
 
-/// Another dictionary is better if it saves this part of what was left: one out of so many bytes.
+/// Another dictionary is better if it saves this part of what was left: one out of this many bytes.
 const WORTH_IT: usize = 8;
 
-/// So many objects are packed between two candidates, at first.
+/// This many objects are packed between two candidates, at first.
 const CANDIDATE_EVERY: u32 = 16;
 
 /// How far the packing looks back.

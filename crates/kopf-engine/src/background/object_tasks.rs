@@ -45,9 +45,9 @@ struct State {
     runs: Vec<TaskSlot>,
     /// The handlers that have ended on their own; usually none, which takes less memory than an empty list.
     ended: Option<Box<Ended>>,
-    /// The object is not remembered any more: nobody needs to be told about its runs.
+    /// The object is not remembered any more: nobody needs to know about its tasks.
     forgotten: bool,
-    /// A cycle of the object waits for its runs to end, and need not be told.
+    /// A cycle of the object waits for its tasks to end, and needs no requeue.
     attended: bool,
     next_number: u32,
 }
@@ -63,7 +63,7 @@ struct TaskSlot {
     number: u32,
     /// Whether there is such an entry.
     scheduled: bool,
-    /// How the function is told to stop, while it is called.
+    /// Notifies the function to stop, while it is called.
     stops: Option<Box<watch::Sender<StopReasons>>>,
 }
 

@@ -1,7 +1,7 @@
 //! Pages of lists that are asked for before it is certain that somebody needs them.
 //!
 //! At the start of an operator, the kinds are discovered before they are listed. Where a handler names its kind in full, the
-//! first page is asked for meanwhile; the stream finds it here when the discovery has told that it is to start. So the
+//! first page is asked for meanwhile; the stream finds it here when discovery has found the resource. So the
 //! first object is handled one answer of the server earlier, and there is a connection for its first patch.
 //!
 //! A page shows the objects as they were when it was asked for. Where peers may have handled them since, the peering

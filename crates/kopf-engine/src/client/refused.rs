@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// An answer is good for so long: many requests are refused at the same time.
 const USABLE_FOR: Duration = Duration::from_secs(1);
 
-/// Paths that the log has told about.
+/// Paths that were logged.
 const PATHS_AT_MOST: usize = 1000;
 
 /// What is known of refusals.
@@ -41,7 +41,7 @@ const PATHS_AT_MOST: usize = 1000;
 pub(super) struct Refused {
     /// Also the queue of those who want to know.
     last: tokio::sync::Mutex<Option<Verified>>,
-    told: Mutex<BTreeSet<String>>,
+    logged: Mutex<BTreeSet<String>>,
 }
 
 /// One answer of the core API.
@@ -119,12 +119,12 @@ fn is_about_anonymous(body: &[u8]) -> bool {
 }
 
 impl Refused {
-    /// Whether the log has not told about the path yet.
+    /// Whether the path was not logged yet.
     fn is_news(&self, path: &str) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() >= PATHS_AT_MOST {
-            told.clear();
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.len() >= PATHS_AT_MOST {
+            logged.clear();
         }
-        told.insert(path.to_owned())
+        logged.insert(path.to_owned())
     }
 }

@@ -299,7 +299,7 @@ impl Vault {
     }
 }
 
-/// The pause before the next login after so many failures in a row: 1, 2, 4, … 60 seconds.
+/// The pause before the next login after this many failures in a row: 1, 2, 4, … 60 seconds.
 fn pause_after(failures: u32) -> Duration {
     let factor = 1_u64.checked_shl(failures.saturating_sub(1)).unwrap_or(u64::MAX);
     Duration::from_secs(factor).min(LONGEST_PAUSE)

@@ -56,7 +56,7 @@ pub struct Review {
     pub headers: Value,
     /// The certificate of the client, in the form of Python's `ssl`; empty if there is none.
     pub peer: Value,
-    /// How long the client waits, if it has told.
+    /// How long the client waits, if it says so.
     pub timeout: Option<Duration>,
 }
 

@@ -92,7 +92,7 @@ impl<'a> PatchTarget<'a> {
             combine(&mut whole, stored.as_value());
         } else {
             if *transformations {
-                // What the user's storage has written cannot be told from what else the user's code wants.
+                // What the user's storage has written cannot be distinguished from what else the user's code wants.
                 self.transform(context, body, None, None, &mut refusals).await?;
             }
             combine(&mut whole, stored.as_value());

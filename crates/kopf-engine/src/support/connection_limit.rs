@@ -45,7 +45,7 @@ struct Taken {
     known: bool,
     /// When it has begun to wait for its client, by the count of what happens.
     waiting_since: u64,
-    /// It was told to leave.
+    /// It must leave.
     leaving: bool,
     leave: Arc<Notify>,
 }
@@ -150,7 +150,7 @@ impl ConnectionPermit {
         }
     }
 
-    /// Whether the client has sent a request, so that it should be told about the end.
+    /// Whether the client has sent a request, so that it should be notified of the end.
     pub fn is_known(&self) -> bool {
         self.look(|taken| taken.known)
     }

@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// Answers come one after the other, so many per millisecond; each is followed by another request.
+    /// Answers come one after the other, this many per millisecond; each is followed by another request.
     fn settled_pause(answers_per_millisecond: f64, open: usize) -> (u32, usize) {
         let (mut pause, mut answered) = (0, 1);
         for _ in 0..100 {
