@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::{Outcome, object};
 
 /// The engine's client, for an API that is a function.
-pub fn api_of<F, A, B>(respond: F) -> (Api, Clock, Log)
+pub(crate) fn api_of<F, A, B>(respond: F) -> (Api, Clock, Log)
 where
     F: Fn(Request<RequestBody>) -> A + Clone + Send + 'static,
     A: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
@@ -28,7 +28,7 @@ where
 }
 
 /// One patch, from its bytes to the parsed part of the answer.
-pub async fn patch(count: usize) -> Outcome {
+pub(crate) async fn patch(count: usize) -> Outcome {
     let answer = Bytes::from(object::fresh().to_string());
     let (api, ..) = api_of(move |_| {
         let answer = answer.clone();

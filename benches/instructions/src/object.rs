@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::Outcome;
 
 /// An object as the API sends it, before any handler was called.
-pub fn fresh() -> Value {
+pub(crate) fn fresh() -> Value {
     let fields = json!({"f:spec": {".": {}, "f:color": {}, "f:payload": {}, "f:settings": {".": {}, "f:a": {}, "f:b": {}},
         "f:size": {}, "f:tags": {}, "f:title": {}}});
     json!({
@@ -43,7 +43,7 @@ pub fn fresh() -> Value {
 }
 
 /// The identity of an object: enough to recognize the echo of our own patch.
-pub fn recognise(count: usize) -> Outcome {
+pub(crate) fn recognise(count: usize) -> Outcome {
     let text = fresh().to_string().into_bytes();
     for _ in 0..count {
         black_box(ObjectIdentity::from_slice(black_box(&text))?);

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::{Outcome, object};
 
 /// A new object, for which one handler is due.
-pub fn create(count: usize) -> Outcome {
+pub(crate) fn create(count: usize) -> Outcome {
     let setup = Setup::new();
     let body = Body::parse(object::fresh().to_string().into_bytes())?;
     for _ in 0..count {
@@ -28,7 +28,7 @@ pub fn create(count: usize) -> Outcome {
 }
 
 /// An object that is up to date, in a whole cycle.
-pub fn unchanged(count: usize) -> Outcome {
+pub(crate) fn unchanged(count: usize) -> Outcome {
     let setup = Setup::new();
     let body = Body::parse(setup.handled()?)?;
     for _ in 0..count {
@@ -41,7 +41,7 @@ pub fn unchanged(count: usize) -> Outcome {
 }
 
 /// An object that is up to date, recognized from raw JSON: at a restart, and after the last patch.
-pub fn up_to_date(count: usize) -> Outcome {
+pub(crate) fn up_to_date(count: usize) -> Outcome {
     let setup = Setup::new();
     let check =
         UpToDateCheck::of(&setup.handlers, &setup.settings).ok_or("these handlers need more than the raw JSON")?;

@@ -25,7 +25,7 @@ use crate::{Outcome, object};
 const PAGE: usize = 500;
 
 /// One event of a watch, until its object is parsed.
-pub async fn watch_events(count: usize) -> Outcome {
+pub(crate) async fn watch_events(count: usize) -> Outcome {
     let line = Bytes::from(format!("{}\n", json!({"type": "MODIFIED", "object": object::fresh()})));
     let empty =
         Bytes::from(json!({"kind": "WidgetList", "metadata": {"resourceVersion": "1"}, "items": []}).to_string());
@@ -48,7 +48,7 @@ pub async fn watch_events(count: usize) -> Outcome {
 }
 
 /// One page of a list, until its objects are handed on.
-pub async fn list_pages(count: usize) -> Outcome {
+pub(crate) async fn list_pages(count: usize) -> Outcome {
     let objects = vec![object::fresh(); PAGE];
     let page = |token: &str| {
         let metadata = json!({"resourceVersion": "1", "continue": token});

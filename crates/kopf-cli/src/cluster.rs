@@ -12,7 +12,7 @@ use crate::manifests::{self, ReadError};
 
 /// Run a Kubernetes API in this process, until it is interrupted.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The port to listen on; any free one by default.
     #[arg(short, long, default_value_t = 0, env = "KOPF_CLUSTER_PORT")]
     port: u16,
@@ -36,7 +36,7 @@ pub struct Arguments {
 
 /// Why the cluster cannot run.
 #[derive(Debug, thiserror::Error)]
-pub enum ClusterError {
+pub(crate) enum ClusterError {
     #[error("the threads cannot be started: {0}")]
     Runtime(io::Error),
     #[error(transparent)]
@@ -55,7 +55,7 @@ pub enum ClusterError {
     Signal(io::Error),
 }
 
-pub fn run(arguments: Arguments) -> Result<(), ClusterError> {
+pub(crate) fn run(arguments: Arguments) -> Result<(), ClusterError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ClusterError::Runtime)?;
     runtime.block_on(serve(arguments))
 }

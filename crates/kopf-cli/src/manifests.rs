@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 /// A manifest that was named, and cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read {}: {source}", path.display())]
-pub struct ReadError {
+pub(crate) struct ReadError {
     path: PathBuf,
     source: io::Error,
 }
 
 /// The texts of all files, with their paths; of a folder, all YAML and JSON files by their names.
-pub fn read(paths: &[PathBuf]) -> Result<Vec<(PathBuf, String)>, ReadError> {
+pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<(PathBuf, String)>, ReadError> {
     let mut texts = Vec::new();
     for path in paths {
         for file in files_of(path).map_err(|source| ReadError { path: path.clone(), source })? {

@@ -4,7 +4,7 @@
 //! [`new_state`], which return an object that is ready for the store, or an error.
 
 mod decode;
-pub mod ownership;
+pub(crate) mod ownership;
 mod repeated_errors;
 
 use serde_json::{Map, Value, json};
@@ -21,14 +21,14 @@ use crate::values::names::{self, NameRule};
 use crate::webhooks::Admission;
 use ownership::Writer;
 
-pub use decode::{
+pub(crate) use decode::{
     check_fields, check_type, decode, decode_noting_repeats, decode_options, type_mismatch, type_problem,
     unknown_fields,
 };
 
 /// Which part of an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     /// All but the status, if the resource has a status subresource.
     Main,
     /// Only the status.
@@ -37,7 +37,7 @@ pub enum Part {
 
 /// On whose behalf an object is written.
 #[derive(Clone, Copy)]
-pub struct WriteOrigin<'a> {
+pub(crate) struct WriteOrigin<'a> {
     /// Who owns the written fields; None if the bookkeeping of fields was done before.
     pub writer: Option<&'a Writer>,
     /// The webhooks to ask; None for writes of the server itself.
@@ -46,7 +46,7 @@ pub struct WriteOrigin<'a> {
 
 /// Makes a new object out of what was sent, as far as the webhooks agree. The attempt counts the
 /// names that were tried for it.
-pub fn new_object(
+pub(crate) fn new_object(
     state: &State,
     resource: &ResourceType,
     namespace: Option<&str>,
@@ -154,7 +154,7 @@ fn refuse_version(value: &Value) -> Result<(), StatusError> {
 
 /// Makes the next state of an object out of its current one and what was sent for it, as far as
 /// the webhooks agree.
-pub fn new_state(
+pub(crate) fn new_state(
     state: &State,
     resource: &ResourceType,
     part: Part,
@@ -273,7 +273,7 @@ fn check_identity(resource: &ResourceType, name: &str, old: &Value, value: &mut 
 }
 
 /// The name in an object must be that in the path.
-pub fn check_name(name: &str, value: &Value) -> Result<(), StatusError> {
+pub(crate) fn check_name(name: &str, value: &Value) -> Result<(), StatusError> {
     match value["metadata"]["name"].as_str().unwrap_or_default() {
         "" => Err(StatusError::bad_request(format!(
             "the name of the object ({name} based on URL) was undeterminable: name must be provided"

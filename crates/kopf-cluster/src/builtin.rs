@@ -1,12 +1,12 @@
 //! Built-in kinds: names, defaults, validation, conversion between versions, and their special cases.
 
-pub mod kinds;
-pub mod strategy;
-pub mod rules;
-pub mod defaults;
-pub mod convert;
-pub mod crd;
-pub mod namespaces;
+pub(crate) mod kinds;
+pub(crate) mod strategy;
+pub(crate) mod rules;
+pub(crate) mod defaults;
+pub(crate) mod convert;
+pub(crate) mod crd;
+pub(crate) mod namespaces;
 mod completion;
 
-pub use completion::{complete, normalize_structure};
+pub(crate) use completion::{complete, normalize_structure};

@@ -7,7 +7,7 @@ mod verb;
 mod captured;
 mod custom;
 mod quantities;
-pub mod webhooks;
+pub(crate) mod webhooks;
 #[cfg(test)]
 mod tests;
 
@@ -20,14 +20,14 @@ use crate::go::structure::{self, Structure};
 use crate::schema::Schema;
 use crate::support::capture;
 
-pub use custom::{CustomVersion, PrinterColumn, is_established, resource_types, storage_version};
+pub(crate) use custom::{CustomVersion, PrinterColumn, is_established, resource_types, storage_version};
 use quantities::mentions_quantities;
-pub use quantities::{is_quantity, reference};
-pub use verb::Verb;
-pub use webhooks::{ConversionWebhook, Webhooks};
+pub(crate) use quantities::{is_quantity, reference};
+pub(crate) use verb::Verb;
+pub(crate) use webhooks::{ConversionWebhook, Webhooks};
 
 /// The group and the plural name of CRDs.
-pub const CRDS: (&str, &str) = ("apiextensions.k8s.io", "customresourcedefinitions");
+pub(crate) const CRDS: (&str, &str) = ("apiextensions.k8s.io", "customresourcedefinitions");
 
 /// One resource in one version of its group.
 #[derive(Debug)]
@@ -103,7 +103,7 @@ pub struct Subresource {
 
 /// The resources of the API at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Catalog {
+pub(crate) struct Catalog {
     /// By plural name; of most names there are only a few.
     types: HashMap<String, Vec<Arc<ResourceType>>>,
     /// The versions of each group of CRDs, the preferred one first.
@@ -201,7 +201,7 @@ impl ResourceType {
 
 impl Catalog {
     /// The catalog without any CRD.
-    pub fn built_in() -> Self {
+    pub(crate) fn built_in() -> Self {
         Self { types: Self::captured().clone(), custom_groups: BTreeMap::new() }
     }
 
@@ -211,7 +211,7 @@ impl Catalog {
     }
 
     /// The built-in catalog plus custom resources.
-    pub fn with_custom(custom: impl IntoIterator<Item = ResourceType>) -> Self {
+    pub(crate) fn with_custom(custom: impl IntoIterator<Item = ResourceType>) -> Self {
         let mut catalog = Self::built_in();
         for resource in custom {
             let versions = catalog.custom_groups.entry(resource.group.clone()).or_default();
@@ -228,12 +228,12 @@ impl Catalog {
         catalog
     }
 
-    pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<ResourceType>> {
+    pub(crate) fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<ResourceType>> {
         self.types.get(plural)?.iter().find(|known| known.group == group && known.version == version)
     }
 
     /// The same resource in its other versions, the preferred one first.
-    pub fn other_versions(&self, resource: &ResourceType) -> Vec<Arc<ResourceType>> {
+    pub(crate) fn other_versions(&self, resource: &ResourceType) -> Vec<Arc<ResourceType>> {
         let is_other = |other: &&Arc<ResourceType>| {
             other.storage == resource.storage && (&other.group, &other.version) != (&resource.group, &resource.version)
         };
@@ -243,7 +243,7 @@ impl Catalog {
     }
 
     /// All resources of an API version, ordered by name.
-    pub fn in_version(&self, group: &str, version: &str) -> Vec<&Arc<ResourceType>> {
+    pub(crate) fn in_version(&self, group: &str, version: &str) -> Vec<&Arc<ResourceType>> {
         let mut found: Vec<_> =
             self.all().filter(|resource| resource.group == group && resource.version == version).collect();
         found.sort_by(|one, other| one.plural.cmp(&other.plural));
@@ -251,23 +251,23 @@ impl Catalog {
     }
 
     /// The resource of a kind, the first one by name.
-    pub fn of_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<ResourceType>> {
+    pub(crate) fn of_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<ResourceType>> {
         let is_it = |known: &&Arc<ResourceType>| known.kind == kind && known.group == group && known.version == version;
         self.all().filter(is_it).min_by(|one, other| one.plural.cmp(&other.plural))
     }
 
     /// All resources in all versions, in no order.
-    pub fn all(&self) -> impl Iterator<Item = &Arc<ResourceType>> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<ResourceType>> {
         self.types.values().flatten()
     }
 
     /// The groups of CRDs with their versions, the preferred one first.
-    pub fn custom_groups(&self) -> &BTreeMap<String, Vec<String>> {
+    pub(crate) fn custom_groups(&self) -> &BTreeMap<String, Vec<String>> {
         &self.custom_groups
     }
 
     /// Whether a built-in API version has such a kind, including lists and options.
-    pub fn is_registered(api_version: &str, kind: &str) -> bool {
+    pub(crate) fn is_registered(api_version: &str, kind: &str) -> bool {
         const EVERYWHERE: [&str; 8] = [
             "CreateOptions",
             "DeleteOptions",
@@ -287,12 +287,12 @@ impl Catalog {
     }
 
     /// Whether the group exists in any version.
-    pub fn has_group(&self, group: &str) -> bool {
+    pub(crate) fn has_group(&self, group: &str) -> bool {
         self.all().any(|known| known.group == group)
     }
 
     /// One resource per storage name, in its preferred version.
-    pub fn by_storage(&self) -> BTreeMap<&str, &Arc<ResourceType>> {
+    pub(crate) fn by_storage(&self) -> BTreeMap<&str, &Arc<ResourceType>> {
         let mut all: Vec<_> = self.all().collect();
         // The core group comes last, so that it wins over other views of the same objects.
         all.sort_by_key(|resource| (resource.group.is_empty(), version_priority(&resource.version)));
@@ -356,7 +356,7 @@ fn qualified(name: &str, group: &str) -> String {
 
 /// The priority of versions: stable before beta before alpha, newer before older;
 /// all other names come last.
-pub fn version_priority(version: &str) -> (u8, u64, u64) {
+pub(crate) fn version_priority(version: &str) -> (u8, u64, u64) {
     let parse = || {
         let rest = version.strip_prefix('v')?;
         let digits = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
@@ -372,7 +372,7 @@ pub fn version_priority(version: &str) -> (u8, u64, u64) {
 }
 
 /// The OpenAPI definitions of an API version, without descriptions.
-pub fn definitions(group: &str, version: &str) -> Option<Arc<Value>> {
+pub(crate) fn definitions(group: &str, version: &str) -> Option<Arc<Value>> {
     match group {
         "" => capture::value(&format!("schemas/api/{version}")),
         group => capture::value(&format!("schemas/apis/{group}/{version}")),

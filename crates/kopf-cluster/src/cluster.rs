@@ -2,6 +2,7 @@
 
 mod local;
 #[cfg(any(test, feature = "fuzzing"))]
+#[allow(unreachable_pub, reason = "only the feature makes it public")]
 pub mod fuzzing;
 
 use std::net::SocketAddr;

@@ -2,9 +2,9 @@
 
 mod hooks;
 mod gc;
-pub mod namespaces;
+pub(crate) mod namespaces;
 mod resume;
-pub mod workloads;
+pub(crate) mod workloads;
 
-pub use hooks::Controllers;
-pub use resume::resume;
+pub(crate) use hooks::Controllers;
+pub(crate) use resume::resume;

@@ -6,4 +6,5 @@ mod warnings;
 mod control;
 
 pub use server::{ServeError, Server, is_own_kubeconfig};
-pub use service::{Access, ClusterBody, ClusterService};
+pub(crate) use service::Access;
+pub use service::{ClusterBody, ClusterService};

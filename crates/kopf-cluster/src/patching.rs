@@ -8,12 +8,12 @@ mod merge;
 mod json_patch;
 mod strategic;
 mod elements;
-pub mod managed;
+pub(crate) mod managed;
 #[cfg(test)]
 mod observed;
 #[cfg(test)]
 mod properties;
 
-pub use json_patch::{JsonPatchError, apply_json_patch};
-pub use merge::apply_merge;
-pub use strategic::{StrategicPatchError, apply_strategic};
+pub(crate) use json_patch::{JsonPatchError, apply_json_patch};
+pub(crate) use merge::apply_merge;
+pub(crate) use strategic::{StrategicPatchError, apply_strategic};

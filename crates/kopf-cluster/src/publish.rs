@@ -1,6 +1,6 @@
 //! What clients read: objects in the requested representation, tables, discovery, OpenAPI.
 
-pub mod render;
+pub(crate) mod render;
 mod table;
-pub mod discovery;
-pub mod openapi;
+pub(crate) mod discovery;
+pub(crate) mod openapi;

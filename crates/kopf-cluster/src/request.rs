@@ -2,11 +2,11 @@
 //!
 //! `http/service.rs` builds a [`Request`] from HTTP and sends the [`Response`] back.
 
-pub mod routes;
+pub(crate) mod routes;
 mod verb;
-pub mod query;
-pub mod representation;
-pub mod status;
+pub(crate) mod query;
+pub(crate) mod representation;
+pub(crate) mod status;
 mod replay;
 
 use std::pin::Pin;
@@ -23,19 +23,19 @@ use query::Query;
 use representation::Representation;
 use status::StatusError;
 
-pub use replay::{Answered, Call, Replay};
-pub use verb::verb_of;
+pub(crate) use replay::{Answered, Call, Replay};
+pub(crate) use verb::verb_of;
 
 /// The user who sends a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct User {
+pub(crate) struct User {
     pub name: String,
     pub groups: Vec<String>,
 }
 
 /// A request with its whole body.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub(crate) struct Request {
     pub method: Method,
     pub path: String,
     pub query: Query,
@@ -47,7 +47,7 @@ pub struct Request {
 }
 
 /// The response to a request.
-pub struct Response {
+pub(crate) struct Response {
     pub code: u16,
     /// Empty for responses without a body.
     pub content_type: String,
@@ -64,7 +64,7 @@ pub struct Response {
 pub struct Interrupted;
 
 /// The body of a response.
-pub enum ResponseBody {
+pub(crate) enum ResponseBody {
     Whole(Bytes),
     /// The lines of a watch.
     Stream(Pin<Box<dyn Stream<Item = Result<Bytes, Interrupted>> + Send>>),
@@ -75,38 +75,38 @@ impl Request {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    pub fn accept(&self) -> &str {
+    pub(crate) fn accept(&self) -> &str {
         self.header(header::ACCEPT)
     }
 
     /// The media type of the body, without parameters; JSON by default.
-    pub fn media_type(&self) -> &str {
+    pub(crate) fn media_type(&self) -> &str {
         match self.header(header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim() {
             "" => "application/json",
             given => given,
         }
     }
 
-    pub fn representation(&self) -> Result<Representation, StatusError> {
+    pub(crate) fn representation(&self) -> Result<Representation, StatusError> {
         Representation::negotiate(self.accept(), &self.query)
     }
 
     /// The host that the client connected to.
-    pub fn host(&self) -> &str {
+    pub(crate) fn host(&self) -> &str {
         self.header(header::HOST)
     }
 
-    pub fn user_agent(&self) -> &str {
+    pub(crate) fn user_agent(&self) -> &str {
         self.header(header::USER_AGENT)
     }
 }
 
 impl Response {
-    pub fn json(code: u16, value: &Value) -> Self {
+    pub(crate) fn json(code: u16, value: &Value) -> Self {
         Self::bytes(code, to_bytes(value).into())
     }
 
-    pub fn bytes(code: u16, body: Bytes) -> Self {
+    pub(crate) fn bytes(code: u16, body: Bytes) -> Self {
         Self {
             code,
             content_type: "application/json".into(),
@@ -116,22 +116,22 @@ impl Response {
         }
     }
 
-    pub fn text(code: u16, body: impl Into<String>) -> Self {
+    pub(crate) fn text(code: u16, body: impl Into<String>) -> Self {
         let content_type = "text/plain; charset=utf-8".into();
         Self { content_type, ..Self::bytes(code, Bytes::from(body.into())) }
     }
 
-    pub fn stream(lines: impl Stream<Item = Result<Bytes, Interrupted>> + Send + 'static) -> Self {
+    pub(crate) fn stream(lines: impl Stream<Item = Result<Bytes, Interrupted>> + Send + 'static) -> Self {
         Self { body: ResponseBody::Stream(Box::pin(lines)), ..Self::bytes(200, Bytes::new()) }
     }
 
-    pub fn with_type(mut self, content_type: impl Into<String>) -> Self {
+    pub(crate) fn with_type(mut self, content_type: impl Into<String>) -> Self {
         self.content_type = content_type.into();
         self
     }
 
     /// The same response in YAML; streams and other content types stay unchanged.
-    pub fn into_yaml(mut self) -> Self {
+    pub(crate) fn into_yaml(mut self) -> Self {
         let ResponseBody::Whole(bytes) = &self.body else { return self };
         let value = serde_json::from_slice::<Value>(bytes).ok().filter(|_| self.content_type == "application/json");
         if let Some(value) = value {
@@ -142,16 +142,16 @@ impl Response {
     }
 
     /// A response with a status code and nothing else.
-    pub fn empty(code: u16) -> Self {
+    pub(crate) fn empty(code: u16) -> Self {
         Self::bytes(code, Bytes::new()).with_type("")
     }
 
-    pub fn with_header(mut self, name: header::HeaderName, value: &'static str) -> Self {
+    pub(crate) fn with_header(mut self, name: header::HeaderName, value: &'static str) -> Self {
         self.headers.push((name, value));
         self
     }
 
-    pub fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+    pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
         self.warnings = warnings;
         self
     }

@@ -29,10 +29,10 @@ use serde_json::{Map, Value};
 
 use crate::go::FieldError;
 
-pub use decoding::first_bad_base64;
-pub use definition::check_definition;
-pub use duplicates::duplicate_fields;
-pub use node::{Additional, ListType, MapType, Node, NodeId, PatchStrategy, ValueType};
+pub(crate) use decoding::first_bad_base64;
+pub(crate) use definition::check_definition;
+pub(crate) use duplicates::duplicate_fields;
+pub(crate) use node::{Additional, ListType, MapType, Node, NodeId, PatchStrategy, ValueType};
 
 /// The definition of the metadata that all objects have.
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";

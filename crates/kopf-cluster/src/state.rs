@@ -18,14 +18,14 @@ use crate::support::clock::{Clock, Randomness};
 use crate::support::options::Options;
 use crate::testing::{Counts, FaultRegistry};
 
-pub use service_allocations::ServiceAllocations;
+pub(crate) use service_allocations::ServiceAllocations;
 
 /// The storage name of CRDs.
 const CRDS_STORAGE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// The shared state of a cluster.
 #[derive(Debug)]
-pub struct State {
+pub(crate) struct State {
     store: Mutex<Store>,
     /// Where writes are persisted before they are committed. Locked after the store.
     persistence: Mutex<Persistence>,
@@ -52,7 +52,7 @@ pub struct State {
 
 /// What the controllers of a real cluster do milliseconds after a write; here it happens before the response.
 /// The verbs call it, and it calls the verbs in turn.
-pub trait AfterWrite: std::fmt::Debug + Sync {
+pub(crate) trait AfterWrite: std::fmt::Debug + Sync {
     /// An object was created.
     fn created(&self, state: &Arc<State>, resource: &Arc<ResourceType>, stored: &Stored);
     /// An object was changed.
@@ -76,7 +76,7 @@ enum Persistence {
 
 impl State {
     /// A state over a store, which may be new or recovered.
-    pub fn new(
+    pub(crate) fn new(
         options: Options,
         certificate_authority: String,
         store: Store,
@@ -107,7 +107,7 @@ impl State {
     }
 
     /// Flushes everything to disk, and releases the data directory.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut persistence = self.persistence.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*persistence, Persistence::Directory(_)) {
             *persistence = Persistence::Closed;
@@ -115,46 +115,46 @@ impl State {
     }
 
     /// The store, for one read or one write.
-    pub fn store(&self) -> MutexGuard<'_, Store> {
+    pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
         // A panic in a verb leaves the store consistent: every change is one call.
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn catalog(&self) -> Arc<Catalog> {
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub fn webhooks(&self) -> Arc<Webhooks> {
+    pub(crate) fn webhooks(&self) -> Arc<Webhooks> {
         Arc::clone(&self.webhooks.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub fn after_write(&self) -> &'static dyn AfterWrite {
+    pub(crate) fn after_write(&self) -> &'static dyn AfterWrite {
         self.after_write
     }
 
-    pub fn clock(&self) -> &Clock {
+    pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    pub fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    pub fn randomness(&self) -> MutexGuard<'_, Randomness> {
+    pub(crate) fn randomness(&self) -> MutexGuard<'_, Randomness> {
         self.randomness.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn get(&self, resource: &ResourceType, object_key: &ObjectKey) -> Option<Arc<Stored>> {
+    pub(crate) fn get(&self, resource: &ResourceType, object_key: &ObjectKey) -> Option<Arc<Stored>> {
         self.store().get(&resource.storage, object_key)
     }
 
     /// A built-in resource.
-    pub fn built_in(&self, group: &str, version: &str, plural: &str) -> Option<Arc<ResourceType>> {
+    pub(crate) fn built_in(&self, group: &str, version: &str, plural: &str) -> Option<Arc<ResourceType>> {
         self.catalog().get(group, version, plural).cloned()
     }
 
     /// Commits a write, and updates what is derived from objects, such as the catalog, before anybody sees it.
-    pub fn apply(&self, resource: &ResourceType, write: Write) -> Result<Arc<Event>, StoreError> {
+    pub(crate) fn apply(&self, resource: &ResourceType, write: Write) -> Result<Arc<Event>, StoreError> {
         // Serialize before taking the lock: others can write in the meantime.
         let write = write.drafted();
         let mut store = self.store();

@@ -6,7 +6,7 @@
 
 mod object_key;
 mod stored;
-pub mod persistence;
+pub(crate) mod persistence;
 #[cfg(test)]
 mod tests;
 
@@ -18,12 +18,12 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::watch;
 
-pub use object_key::ObjectKey;
-pub use stored::{Draft, Stored};
+pub(crate) use object_key::ObjectKey;
+pub(crate) use stored::{Draft, Stored};
 
 /// A change to commit.
 #[derive(Debug)]
-pub enum Write<T = Value> {
+pub(crate) enum Write<T = Value> {
     /// A new object.
     Create { object_key: ObjectKey, value: T },
     /// A new state of an object, which must be at the expected version.
@@ -34,7 +34,7 @@ pub enum Write<T = Value> {
 
 impl Write {
     /// The same change, serialized as far as possible before the store assigns a version.
-    pub fn drafted(self) -> Write<Draft> {
+    pub(crate) fn drafted(self) -> Write<Draft> {
         match self {
             Self::Create { object_key, value } => Write::Create { object_key, value: Draft::of(value) },
             Self::Update { object_key, value, expected } => {
@@ -49,7 +49,7 @@ impl Write {
 
 /// What has happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub(crate) enum Change {
     Added,
     Modified,
     Deleted,
@@ -57,7 +57,7 @@ pub enum Change {
 
 /// One entry of the history.
 #[derive(Debug)]
-pub struct Event {
+pub(crate) struct Event {
     pub change: Change,
     /// The new state; the last one for deletions.
     pub object: Arc<Stored>,
@@ -67,7 +67,7 @@ pub struct Event {
 
 /// Why a change or a version is impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StoreError {
+pub(crate) enum StoreError {
     /// An object with this key exists.
     #[error("the object exists already")]
     Exists,
@@ -87,7 +87,7 @@ pub enum StoreError {
 
 /// All objects of all resources.
 #[derive(Debug)]
-pub struct Store {
+pub(crate) struct Store {
     histories: HashMap<Arc<str>, ResourceHistory>,
     /// The dependents of each owner, by the uid of the owner.
     dependents: HashMap<Box<str>, BTreeSet<(Arc<str>, ObjectKey)>>,
@@ -101,7 +101,7 @@ pub struct Store {
 
 /// All objects at one version.
 #[derive(Debug)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     pub version: u64,
     /// Each with the storage name of its resource.
     pub objects: Vec<(Arc<str>, Arc<Stored>)>,
@@ -121,14 +121,14 @@ struct ResourceHistory {
 }
 
 impl Store {
-    pub fn new(history_limit: usize) -> Self {
+    pub(crate) fn new(history_limit: usize) -> Self {
         // etcd starts at 1, too; 0 means "any version" in requests.
         let history_limit = history_limit.max(1);
         Self { histories: HashMap::new(), dependents: HashMap::new(), version: 1, history_limit, beginning: 0 }
     }
 
     /// A store with recovered objects at a version. Nothing before it can be watched.
-    pub fn restore(
+    pub(crate) fn restore(
         history_limit: usize,
         version: u64,
         objects: HashMap<Arc<str>, BTreeMap<ObjectKey, (u64, Bytes)>>,
@@ -150,7 +150,7 @@ impl Store {
     }
 
     /// A snapshot of all objects.
-    pub fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> Snapshot {
         let objects = self.histories.iter().flat_map(|(resource, resource_history)| {
             resource_history.objects.values().map(|object| (Arc::clone(resource), Arc::clone(object)))
         });
@@ -158,12 +158,12 @@ impl Store {
     }
 
     /// The version of the latest change.
-    pub fn version(&self) -> u64 {
+    pub(crate) fn version(&self) -> u64 {
         self.version
     }
 
     /// Assigns the next version to a change. Nothing is changed yet.
-    pub fn prepare(&mut self, resource: &Arc<str>, write: Write<Draft>) -> Result<Event, StoreError> {
+    pub(crate) fn prepare(&mut self, resource: &Arc<str>, write: Write<Draft>) -> Result<Event, StoreError> {
         let version = self.version + 1;
         let resource_history = self.resource_history(resource);
         Ok(match write {
@@ -188,7 +188,7 @@ impl Store {
     }
 
     /// Commits a prepared change, and records it in the history.
-    pub fn commit(&mut self, resource: &Arc<str>, event: Event) -> Arc<Event> {
+    pub(crate) fn commit(&mut self, resource: &Arc<str>, event: Event) -> Arc<Event> {
         let event = Arc::new(event);
         self.version = event.object.version;
         let limit = self.history_limit;
@@ -202,12 +202,12 @@ impl Store {
         event
     }
 
-    pub fn get(&self, resource: &str, object_key: &ObjectKey) -> Option<Arc<Stored>> {
+    pub(crate) fn get(&self, resource: &str, object_key: &ObjectKey) -> Option<Arc<Stored>> {
         self.histories.get(resource)?.objects.get(object_key).cloned()
     }
 
     /// The objects of a resource in the order of their keys, from a key on.
-    pub fn list(&self, resource: &str, namespace: Option<&str>, after: Option<&ObjectKey>) -> Vec<Arc<Stored>> {
+    pub(crate) fn list(&self, resource: &str, namespace: Option<&str>, after: Option<&ObjectKey>) -> Vec<Arc<Stored>> {
         let Some(resource_history) = self.histories.get(resource) else { return Vec::new() };
         let objects = resource_history.objects.range((start_of(namespace, after), Bound::Unbounded));
         let inside = |object_key: &ObjectKey| namespace.is_none_or(|namespace| &*object_key.namespace == namespace);
@@ -215,7 +215,7 @@ impl Store {
     }
 
     /// The same at an older version, by undoing the changes since.
-    pub fn list_at(
+    pub(crate) fn list_at(
         &self,
         resource: &str,
         namespace: Option<&str>,
@@ -250,7 +250,7 @@ impl Store {
     }
 
     /// Whether a watch may start at a version.
-    pub fn check_version(&self, resource: &str, version: u64) -> Result<(), StoreError> {
+    pub(crate) fn check_version(&self, resource: &str, version: u64) -> Result<(), StoreError> {
         let oldest = self.histories.get(resource).map_or(self.beginning, |resource_history| resource_history.compacted);
         match version < oldest {
             true => Err(StoreError::Compacted { asked: version, oldest }),
@@ -261,7 +261,12 @@ impl Store {
     /// The events of a resource after a version, up to a limit.
     ///
     /// A compaction does not affect a running watch that is up to date.
-    pub fn events_after(&self, resource: &str, version: u64, limit: usize) -> Result<Vec<Arc<Event>>, StoreError> {
+    pub(crate) fn events_after(
+        &self,
+        resource: &str,
+        version: u64,
+        limit: usize,
+    ) -> Result<Vec<Arc<Event>>, StoreError> {
         let Some(resource_history) = self.histories.get(resource) else { return Ok(Vec::new()) };
         if version < resource_history.forgotten {
             return Err(StoreError::Compacted { asked: version, oldest: resource_history.forgotten });
@@ -271,7 +276,7 @@ impl Store {
     }
 
     /// The dependents of an owner, with their resources.
-    pub fn dependents(&self, uid: &str) -> Vec<(Arc<str>, ObjectKey)> {
+    pub(crate) fn dependents(&self, uid: &str) -> Vec<(Arc<str>, ObjectKey)> {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
 
@@ -293,12 +298,12 @@ impl Store {
     }
 
     /// A receiver that changes with every event of a resource.
-    pub fn subscribe(&mut self, resource: &Arc<str>) -> watch::Receiver<u64> {
+    pub(crate) fn subscribe(&mut self, resource: &Arc<str>) -> watch::Receiver<u64> {
         self.resource_history(resource).latest.subscribe()
     }
 
     /// Drops the history of all resources, as the compaction of etcd does.
-    pub fn compact(&mut self) {
+    pub(crate) fn compact(&mut self) {
         self.beginning = self.version;
         for resource_history in self.histories.values_mut() {
             resource_history.forgotten =
@@ -309,7 +314,7 @@ impl Store {
     }
 
     /// Whether the resource has any object.
-    pub fn is_empty(&self, resource: &str) -> bool {
+    pub(crate) fn is_empty(&self, resource: &str) -> bool {
         self.histories.get(resource).is_none_or(|resource_history| resource_history.objects.is_empty())
     }
 

@@ -1,6 +1,6 @@
 //! Foundations: the options, the clock, the captured documents of a real server, certificates.
 
-pub mod options;
-pub mod clock;
-pub mod capture;
-pub mod certificates;
+pub(crate) mod options;
+pub(crate) mod clock;
+pub(crate) mod capture;
+pub(crate) mod certificates;

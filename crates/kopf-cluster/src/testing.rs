@@ -4,6 +4,8 @@ mod request_info;
 mod faults;
 mod counts;
 
-pub use counts::{Counts, RequestCount};
-pub use faults::{ActiveFault, Disruption, Effect, Fault, FaultError, FaultRegistry, Faults, Match, WatchFaults};
-pub use request_info::RequestInfo;
+pub(crate) use counts::Counts;
+pub use counts::RequestCount;
+pub use faults::{ActiveFault, Effect, Fault, FaultError, Faults, Match};
+pub(crate) use faults::{Disruption, FaultRegistry, WatchFaults};
+pub(crate) use request_info::RequestInfo;

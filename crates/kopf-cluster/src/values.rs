@@ -1,7 +1,7 @@
 //! Values with a Kubernetes syntax: names, addresses, selectors, JSON paths, CEL expressions.
 
-pub mod names;
-pub mod addresses;
-pub mod selector;
-pub mod jsonpath;
-pub mod cel;
+pub(crate) mod names;
+pub(crate) mod addresses;
+pub(crate) mod selector;
+pub(crate) mod jsonpath;
+pub(crate) mod cel;

@@ -25,12 +25,12 @@ use crate::request::{Request, Response, representation, verb_of};
 use crate::state::State;
 use crate::values::names::{NameRule, check_name};
 
-pub use create::create_object;
-pub use delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation, delete_object, finish_if_released};
-pub use update::write_if_unchanged;
+pub(crate) use create::create_object;
+pub(crate) use delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation, delete_object, finish_if_released};
+pub(crate) use update::write_if_unchanged;
 
 /// Does what a request asks for, and warns of what will not be there for long.
-pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
+pub(crate) fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
     let deprecation = match (route.resource.api_version(), route.resource.plural.as_str()) {
         ("v1", "endpoints") => "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
         ("v1", "componentstatuses") => "v1 ComponentStatus is deprecated in v1.19+",

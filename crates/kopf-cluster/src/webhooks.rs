@@ -13,6 +13,6 @@ mod trust;
 // The versions of custom resources.
 mod conversion;
 
-pub use admission::Admission;
-pub use client::fetch;
-pub use conversion::{Converter, convert_stored};
+pub(crate) use admission::Admission;
+pub(crate) use client::fetch;
+pub(crate) use conversion::{Converter, convert_stored};

@@ -95,7 +95,7 @@ impl Reviewer for Reviews {
 }
 
 impl Reviews {
-    pub fn new(
+    pub(crate) fn new(
         caller: Caller,
         handlers: Vec<Arc<Handler>>,
         insights: watch::Receiver<Arc<Insight>>,
@@ -105,12 +105,12 @@ impl Reviews {
         Self { caller, handlers, insights, memos, slots, client_config }
     }
 
-    pub fn client_configs(&self) -> watch::Receiver<Option<Value>> {
+    pub(crate) fn client_configs(&self) -> watch::Receiver<Option<Value>> {
         self.client_config.subscribe()
     }
 
     /// For the servers of the front.
-    pub fn admission(self: Arc<Self>) -> Admission {
+    pub(crate) fn admission(self: Arc<Self>) -> Admission {
         let (clock, log) = (self.caller.clock.clone(), self.caller.log.clone());
         Admission { reviewer: self, clock, log }
     }

@@ -90,7 +90,7 @@ pub(crate) struct BackgroundDeps {
 }
 
 impl Background {
-    pub fn new(settings: &Settings, deps: BackgroundDeps) -> Self {
+    pub(crate) fn new(settings: &Settings, deps: BackgroundDeps) -> Self {
         let BackgroundDeps { caller, patcher, requeue, idle } = deps;
         let task_settings = TaskSettings {
             default_backoff: settings.execution.default_backoff,
@@ -170,7 +170,7 @@ impl Background {
     }
 
     /// What is there of the daemons and timers of an object.
-    pub fn view(&self, of_object: Option<&TasksHandle>) -> BackgroundView {
+    pub(crate) fn view(&self, of_object: Option<&TasksHandle>) -> BackgroundView {
         let paused = self.is_paused().then(|| self.why_paused());
         match of_object {
             Some(of_object) => of_object.tasks.view(paused),
@@ -179,7 +179,7 @@ impl Background {
     }
 
     /// Starts and stops the tasks that a cycle has decided on; returns how many of them hold the object now.
-    pub async fn apply_plan(
+    pub(crate) async fn apply_plan(
         &self,
         resource: ResourceKey,
         context: &Arc<CycleContext>,
@@ -287,7 +287,7 @@ impl Background {
     }
 
     /// Stops everything while the operator pauses, and starts it again afterwards.
-    pub async fn follow(self, mut paused: watch::Receiver<bool>) {
+    pub(crate) async fn follow(self, mut paused: watch::Receiver<bool>) {
         loop {
             let must_pause = *paused.borrow_and_update();
             self.set_paused(must_pause);
@@ -313,7 +313,7 @@ impl Background {
     }
 
     /// Stops everything, and waits until it has ended or was given up.
-    pub async fn exit(&self) {
+    pub(crate) async fn exit(&self) {
         self.inner.closing.store(true, Ordering::Release);
         let all_tasks = lock(&self.inner.all_tasks).all();
         for tasks in &all_tasks {
@@ -333,7 +333,7 @@ impl Background {
     }
 
     /// Drops all calls, wherever they are.
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         self.inner.closing.store(true, Ordering::Release);
         self.inner.killed.send_replace(true);
     }

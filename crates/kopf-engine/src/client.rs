@@ -27,7 +27,7 @@ use crate::support::pacing::Pacing;
 
 pub use answer::{ApiError, Refusal};
 use answer::{RetryDecision, Safety, decide_retry};
-pub use counters::{RequestCounters, RequestOutcome, Verb};
+pub(crate) use counters::{RequestCounters, RequestOutcome, Verb};
 use prefetch::{PrefetchedPages, USABLE_FOR};
 use refused::Refused;
 use slots::Slots;
@@ -456,7 +456,7 @@ impl ByteStream {
 }
 
 /// A path with the parameters of a query.
-pub fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
+pub(crate) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
     let mut url = path.to_owned();
     for (index, (name, value)) in parameters.iter().enumerate() {
         url.push(if index == 0 { '?' } else { '&' });

@@ -120,19 +120,19 @@ impl Metrics {
         Arc::clone(handlers.entry(key).or_default())
     }
 
-    pub fn count_patch(&self, result: PatchResult) {
+    pub(crate) fn count_patch(&self, result: PatchResult) {
         self.inner.patches[result as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// From now on, the stream is observed as long as its health is kept by somebody.
-    pub fn observe(&self, resource: &Arc<Resource>, namespace: Option<&Arc<str>>, health: &Arc<StreamHealth>) {
+    pub(crate) fn observe(&self, resource: &Arc<Resource>, namespace: Option<&Arc<str>>, health: &Arc<StreamHealth>) {
         let mut streams = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
         streams.retain(|stream| stream.health.strong_count() > 0);
         let (resource, namespace) = (Arc::clone(resource), namespace.cloned());
         streams.push(ObservedStream { resource, namespace, health: Arc::downgrade(health) });
     }
 
-    pub fn streams(&self) -> Vec<ObservedStreamHealth> {
+    pub(crate) fn streams(&self) -> Vec<ObservedStreamHealth> {
         let streams = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let alive = streams.iter().filter_map(|stream| {
             Some(ObservedStreamHealth {
@@ -145,23 +145,23 @@ impl Metrics {
     }
 
     /// The streams that have ended though nobody wanted them to.
-    pub fn dead_streams(&self) -> Vec<String> {
+    pub(crate) fn dead_streams(&self) -> Vec<String> {
         let streams = self.streams().into_iter();
         let dead = streams.filter(|stream| stream.health.state() == StreamState::Stopped);
         dead.map(|stream| format!("{} {}", stream.resource, stream.namespace).trim().to_owned()).collect()
     }
 
-    pub fn connect(&self, api: Api) {
+    pub(crate) fn connect(&self, api: Api) {
         *self.inner.api.write().unwrap_or_else(PoisonError::into_inner) = Some(api);
     }
 
     /// The handlers have to wait for something.
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         let queue = self.inner.queue.read().unwrap_or_else(PoisonError::into_inner);
         queue.as_ref().is_some_and(|figures| figures().closed)
     }
 
-    pub fn watch_queue(&self, figures: impl Fn() -> QueueFigures + Send + Sync + 'static) {
+    pub(crate) fn watch_queue(&self, figures: impl Fn() -> QueueFigures + Send + Sync + 'static) {
         *self.inner.queue.write().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(figures));
     }
 }
@@ -174,7 +174,7 @@ pub(crate) struct CallCount {
 
 impl CallCount {
     /// The call has come to this.
-    pub fn finish(self, reply: &CallReply, clock: &Clock) {
+    pub(crate) fn finish(self, reply: &CallReply, clock: &Clock) {
         self.counts.finish(&reply.result, clock.instant().saturating_duration_since(self.began));
     }
 }

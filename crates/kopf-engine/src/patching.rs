@@ -53,7 +53,7 @@ pub(crate) struct ObjectPatch {
 }
 
 impl ObjectPatch {
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         let has_data = self.wanted.as_ref().and_then(Value::as_object).is_some_and(|wanted| !wanted.is_empty());
         !has_data && self.stored.is_empty() && !self.transformations && self.finalizer.is_none()
     }

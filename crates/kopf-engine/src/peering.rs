@@ -75,7 +75,7 @@ struct Shared {
 }
 
 impl Peering {
-    pub fn new(deps: PeeringDeps) -> Self {
+    pub(crate) fn new(deps: PeeringDeps) -> Self {
         let PeeringDeps { settings, pauses, .. } = &deps;
         let own_peer = OwnPeer {
             identity: deps.identity.clone(),
@@ -88,12 +88,12 @@ impl Peering {
     }
 
     /// The groups that discovery has to look into, besides those of the handlers.
-    pub fn groups(settings: &Settings) -> Vec<String> {
+    pub(crate) fn groups(settings: &Settings) -> Vec<String> {
         if settings.peering.standalone { Vec::new() } else { GROUPS.map(str::to_owned).to_vec() }
     }
 
     /// Takes part for ever, as the peering objects come and go.
-    pub async fn follow(self, mut insights: watch::Receiver<Arc<Insight>>) {
+    pub(crate) async fn follow(self, mut insights: watch::Receiver<Arc<Insight>>) {
         if self.inner.shared.deps.settings.peering.standalone {
             return;
         }
@@ -147,7 +147,7 @@ impl Peering {
     }
 
     /// Announces that we are gone. If that fails, the others find it out when our lifetime is over.
-    pub async fn leave(&self) {
+    pub(crate) async fn leave(&self) {
         let running: Vec<RunningObject> = self.objects().drain().map(|(_, running)| running).collect();
         let objects: Vec<Arc<PeeringObject>> = running.iter().map(|running| Arc::clone(&running.object)).collect();
         // So that nothing is announced after the farewell.

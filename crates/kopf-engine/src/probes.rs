@@ -42,12 +42,12 @@ pub(crate) struct Probes {
 }
 
 impl Probes {
-    pub fn new(caller: Arc<Caller>, handlers: Vec<Arc<Handler>>, health: Arc<Health>, pauses: Pauses) -> Self {
+    pub(crate) fn new(caller: Arc<Caller>, handlers: Vec<Arc<Handler>>, health: Arc<Health>, pauses: Pauses) -> Self {
         Self { caller, handlers, health, pauses, results: Mutex::new(None) }
     }
 
     /// Listens and answers, until the tasks are dropped.
-    pub async fn start(
+    pub(crate) async fn start(
         self,
         endpoint: &Endpoint,
         crashes: &Crashes,

@@ -62,7 +62,7 @@ struct Inner {
 pub(crate) struct WeakQueue(Weak<Inner>);
 
 impl WeakQueue {
-    pub fn upgrade(&self) -> Option<Queue> {
+    pub(crate) fn upgrade(&self) -> Option<Queue> {
         self.0.upgrade().map(|inner| Queue { inner })
     }
 }
@@ -96,7 +96,7 @@ pub(crate) struct Origin {
 
 impl Queue {
     /// The reactor gets the way back into the queue.
-    pub fn new(
+    pub(crate) fn new(
         api: Api,
         clock: Clock,
         log: Log,
@@ -116,7 +116,7 @@ impl Queue {
         Self { inner }
     }
 
-    pub fn add_resource(&self, served: Arc<ServedResource>) -> ResourceKey {
+    pub(crate) fn add_resource(&self, served: Arc<ServedResource>) -> ResourceKey {
         let mut state = self.inner.state();
         let key = ResourceKey::new(state.next_resource);
         state.next_resource += 1;
@@ -126,14 +126,14 @@ impl Queue {
     }
 
     /// The resource is served in another way from now on; the queue still remembers its objects.
-    pub fn replace_resource(&self, key: ResourceKey, served: Arc<ServedResource>) {
+    pub(crate) fn replace_resource(&self, key: ResourceKey, served: Arc<ServedResource>) {
         if let Some(objects) = self.inner.state().resources.get_mut(&key) {
             objects.served = served;
         }
     }
 
     /// The resource is not served any more: its objects are forgotten after their passes.
-    pub fn remove_resource(&self, key: ResourceKey) {
+    pub(crate) fn remove_resource(&self, key: ResourceKey) {
         let mut state = self.inner.state();
         if let Some(objects) = state.resources.remove(&key) {
             for (uid, entry) in objects.entries {
@@ -145,13 +145,13 @@ impl Queue {
     }
 
     /// No handlers are called until the blocker is dropped: streams are being started.
-    pub fn block(&self) -> Blocker {
+    pub(crate) fn block(&self) -> Blocker {
         self.inner.state().barrier.block();
         Blocker(self.clone())
     }
 
     /// The stream is about to start: handlers wait for what its first listing brings.
-    pub fn expect(&self, key: ResourceKey, stream: u64, what: Expected) {
+    pub(crate) fn expect(&self, key: ResourceKey, stream: u64, what: Expected) {
         let mut state = self.inner.state();
         let Some(objects) = state.resources.get(&key) else { return };
         let is_indexed = !objects.served.handlers.index_handlers.is_empty();
@@ -162,7 +162,7 @@ impl Queue {
     }
 
     /// How full it is, for the metrics.
-    pub fn figures(&self) -> QueueFigures {
+    pub(crate) fn figures(&self) -> QueueFigures {
         let now = self.inner.clock.instant();
         let state = self.inner.state();
         let oldest = [state.live.front(), state.listed.front().map(|(ready, _)| ready)].into_iter().flatten();
@@ -179,11 +179,11 @@ impl Queue {
     }
 
     /// For those who look at it without keeping it.
-    pub fn downgrade(&self) -> WeakQueue {
+    pub(crate) fn downgrade(&self) -> WeakQueue {
         WeakQueue(Arc::downgrade(&self.inner))
     }
 
-    pub fn reactor(&self) -> &Reactor {
+    pub(crate) fn reactor(&self) -> &Reactor {
         &self.inner.reactor
     }
 
@@ -196,7 +196,7 @@ impl Queue {
 
     /// Waits for the budget of a listed object. There is no limit as long as handlers must wait, because they may wait for
     /// the end of this very listing.
-    pub async fn listing_budget(&self, key: ResourceKey, size: usize) -> Option<ListingPermit> {
+    pub(crate) async fn listing_budget(&self, key: ResourceKey, size: usize) -> Option<ListingPermit> {
         let budget = {
             let state = self.inner.state();
             let objects = state.resources.get(&key)?;
@@ -208,7 +208,7 @@ impl Queue {
     }
 
     /// An object was listed, or something has happened to it.
-    pub fn push(&self, origin: Origin, event: EventType, raw: Bytes, permit: Option<ListingPermit>) {
+    pub(crate) fn push(&self, origin: Origin, event: EventType, raw: Bytes, permit: Option<ListingPermit>) {
         let identity = match ObjectIdentity::from_slice(&raw) {
             Ok(identity) => identity,
             Err(error) => {
@@ -290,7 +290,7 @@ impl Queue {
 
     /// The server has gone back in its history, as after a restore of its storage: versions that were seen say nothing
     /// about those to come.
-    pub fn rewind(&self, key: ResourceKey, stream: u64) {
+    pub(crate) fn rewind(&self, key: ResourceKey, stream: u64) {
         let mut state = self.inner.state();
         let entries = state.resources.get_mut(&key).into_iter().flat_map(|objects| objects.entries.values_mut());
         for entry in entries.filter(|entry| entry.stream == stream) {
@@ -302,7 +302,7 @@ impl Queue {
     }
 
     /// A listing is over: objects that it has not shown are gone.
-    pub fn list_done(&self, origin: Origin) {
+    pub(crate) fn list_done(&self, origin: Origin) {
         let mut state = self.inner.state();
         if let Some(objects) = state.resources.get_mut(&origin.resource) {
             let served = Arc::clone(&objects.served);
@@ -313,7 +313,7 @@ impl Queue {
     }
 
     /// Brings the object to its next pass although no event has come.
-    pub fn requeue(&self, object: &ObjectKey) {
+    pub(crate) fn requeue(&self, object: &ObjectKey) {
         let mut state = self.inner.state();
         if state.phase == QueuePhase::Closing {
             return;
@@ -328,7 +328,7 @@ impl Queue {
     }
 
     /// A namespace is not served any more.
-    pub fn forget_stream(&self, resource: ResourceKey, stream: u64) {
+    pub(crate) fn forget_stream(&self, resource: ResourceKey, stream: u64) {
         self.inner.state().barrier.release(resource, Some(stream));
         self.list_done(Origin { resource, stream, listing: u64::MAX });
     }
@@ -336,7 +336,7 @@ impl Queue {
     /// Gives the running passes some time to finish, then ends them; no new ones start.
     ///
     /// The queue remembers the objects until [`Queue::kill`].
-    pub async fn close(&self, patience: Duration) {
+    pub(crate) async fn close(&self, patience: Duration) {
         self.inner.state().phase = QueuePhase::Closing;
         let depleted = async {
             loop {
@@ -359,7 +359,7 @@ impl Queue {
     }
 
     /// The memo of an object, if the object is known.
-    pub fn memo_of(&self, uid: &str) -> Option<Arc<FrontSlot>> {
+    pub(crate) fn memo_of(&self, uid: &str) -> Option<Arc<FrontSlot>> {
         let mut state = self.inner.state();
         let entry = state.resources.values_mut().find_map(|objects| objects.entries.get_mut(uid))?;
         match &mut entry.memory {
@@ -369,7 +369,7 @@ impl Queue {
     }
 
     /// Ends everything at once, wherever it is.
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         self.inner.killed.send_replace(true);
         let mut state = self.inner.state();
         state.phase = QueuePhase::Closing;

@@ -17,7 +17,7 @@ pub(crate) struct Bridge {
 }
 
 impl Bridge {
-    pub fn new(limits: QueueLimits) -> std::io::Result<Self> {
+    pub(crate) fn new(limits: QueueLimits) -> std::io::Result<Self> {
         Ok(Self { queue: Arc::new(JobQueue::new(limits)?), resources: Resources::default(), runtime: OnceLock::new() })
     }
 }
@@ -29,7 +29,7 @@ pub(crate) struct Resources {
 }
 
 impl Resources {
-    pub fn index_of(&self, resource: &Arc<Resource>) -> usize {
+    pub(crate) fn index_of(&self, resource: &Arc<Resource>) -> usize {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |other: &Arc<Resource>| Arc::ptr_eq(other, resource);
         known.iter().position(same).unwrap_or_else(|| {
@@ -38,7 +38,7 @@ impl Resources {
         })
     }
 
-    pub fn get(&self, index: usize) -> Option<Arc<Resource>> {
+    pub(crate) fn get(&self, index: usize) -> Option<Arc<Resource>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).get(index).cloned()
     }
 }

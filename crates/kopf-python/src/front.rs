@@ -28,15 +28,15 @@ pub(crate) struct PythonFront {
 }
 
 impl PythonFront {
-    pub fn new(bridge: Arc<Bridge>, levels: HashMap<String, i32>) -> Self {
+    pub(crate) fn new(bridge: Arc<Bridge>, levels: HashMap<String, i32>) -> Self {
         Self { bridge, levels: RwLock::new(levels), services: RwLock::default(), webhooks: Webhooks::default() }
     }
 
-    pub fn services(&self) -> Option<Services> {
+    pub(crate) fn services(&self) -> Option<Services> {
         self.services.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub fn set_levels(&self, levels: HashMap<String, i32>) {
+    pub(crate) fn set_levels(&self, levels: HashMap<String, i32>) {
         *self.levels.write().unwrap_or_else(PoisonError::into_inner) = levels;
     }
 

@@ -69,19 +69,19 @@ pub(crate) struct Candidates {
 pub(crate) struct Reply<T>(Mutex<Option<oneshot::Sender<T>>>);
 
 impl<T> Reply<T> {
-    pub fn new(sender: oneshot::Sender<T>) -> Self {
+    pub(crate) fn new(sender: oneshot::Sender<T>) -> Self {
         Self(Mutex::new(Some(sender)))
     }
 
     /// The engine's task may be gone: then nobody needs the answer.
-    pub fn send(&self, answer: T) {
+    pub(crate) fn send(&self, answer: T) {
         if let Some(sender) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let _ = sender.send(answer);
         }
     }
 
     /// There will be no answer.
-    pub fn abandon(&self) {
+    pub(crate) fn abandon(&self) {
         drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }

@@ -70,7 +70,7 @@ struct Waiting<J> {
 }
 
 impl<J> JobQueue<J> {
-    pub fn new(limits: QueueLimits) -> std::io::Result<Self> {
+    pub(crate) fn new(limits: QueueLimits) -> std::io::Result<Self> {
         let (sender, receiver) = UnixStream::pair()?;
         sender.set_nonblocking(true)?;
         receiver.set_nonblocking(true)?;
@@ -84,17 +84,17 @@ impl<J> JobQueue<J> {
         })
     }
 
-    pub fn fileno(&self) -> RawFd {
+    pub(crate) fn fileno(&self) -> RawFd {
         self.receiver.as_raw_fd()
     }
 
     /// Enqueues a notice, which nobody awaits.
-    pub fn put(&self, job: J) {
+    pub(crate) fn put(&self, job: J) {
         self.push(&mut self.lock(), job);
     }
 
     /// Enqueues a job that the engine awaits, or returns it if there is no place for it at the moment.
-    pub fn try_put_awaited(&self, job: J) -> Result<(), J> {
+    pub(crate) fn try_put_awaited(&self, job: J) -> Result<(), J> {
         let Ok(place) = self.places.try_acquire() else { return Err(job) };
         place.forget();
         self.push_awaited(job);
@@ -102,7 +102,7 @@ impl<J> JobQueue<J> {
     }
 
     /// Enqueues a job that the engine awaits, as soon as there is a place for it. First come, first served.
-    pub async fn put_awaited(&self, job: J) {
+    pub(crate) async fn put_awaited(&self, job: J) {
         // The semaphore is never closed.
         if let Ok(place) = self.places.acquire().await {
             place.forget();
@@ -111,7 +111,7 @@ impl<J> JobQueue<J> {
     }
 
     /// Enqueues a log record, or counts it as dropped. Urgent ones have more places.
-    pub fn put_log_record(&self, job: J, is_urgent: bool) {
+    pub(crate) fn put_log_record(&self, job: J, is_urgent: bool) {
         let mut waiting = self.lock();
         let limit = self.log_records_limit * if is_urgent { 2 } else { 1 };
         if waiting.log_records < limit {
@@ -123,7 +123,7 @@ impl<J> JobQueue<J> {
     }
 
     /// The thread has nothing else to do at the moment: the event loop may start with what the thread has enqueued.
-    pub fn flush(&self) {
+    pub(crate) fn flush(&self) {
         FLUSHES_LATER.set(true);
         let mut waiting = self.lock();
         if !waiting.jobs.is_empty() {
@@ -132,7 +132,7 @@ impl<J> JobQueue<J> {
     }
 
     /// Takes all jobs. Called by the event loop.
-    pub fn take(&self) -> Batch<J> {
+    pub(crate) fn take(&self) -> Batch<J> {
         let mut waiting = self.lock();
         if std::mem::take(&mut waiting.notified) {
             // The byte is there already: it was written under the same lock.

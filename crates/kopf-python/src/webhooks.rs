@@ -20,7 +20,7 @@ pub(crate) struct Webhooks {
 }
 
 impl Webhooks {
-    pub fn set(&self, admission: Admission) {
+    pub(crate) fn set(&self, admission: Admission) {
         *self.admission.lock().unwrap_or_else(PoisonError::into_inner) = Some(admission);
     }
 
@@ -29,7 +29,7 @@ impl Webhooks {
     }
 
     /// Stops all servers, at the end of the operator.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         let admission = self.admission.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(admission);
         for (_, server) in self.servers.lock().unwrap_or_else(PoisonError::into_inner).drain() {
@@ -37,7 +37,7 @@ impl Webhooks {
         }
     }
 
-    pub fn announce(&self, client_config: Value) -> bool {
+    pub(crate) fn announce(&self, client_config: Value) -> bool {
         let Some(admission) = self.admission() else { return false };
         admission.announce(client_config);
         true
@@ -45,7 +45,7 @@ impl Webhooks {
 
     /// Starts the engine's server. A job with the number follows for each of its addresses, and for its error.
     /// Returns whether webhooks can be served at all.
-    pub fn serve(&self, number: u64, options: ServerOptions, bridge: &Arc<Bridge>) -> bool {
+    pub(crate) fn serve(&self, number: u64, options: ServerOptions, bridge: &Arc<Bridge>) -> bool {
         let (Some(admission), Some(runtime)) = (self.admission(), bridge.runtime.get()) else { return false };
         let bridge = Arc::clone(bridge);
         let task = runtime.spawn(async move {
@@ -62,7 +62,7 @@ impl Webhooks {
         true
     }
 
-    pub fn stop(&self, number: u64) {
+    pub(crate) fn stop(&self, number: u64) {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(server) = servers.remove(&number) {
             server.abort();
@@ -71,7 +71,7 @@ impl Webhooks {
 
     /// Answers a review that a server of the user has received, by a job with the token.
     /// Returns whether webhooks can be served at all.
-    pub fn review(&self, token: Py<PyAny>, review: Review, bridge: &Arc<Bridge>) -> bool {
+    pub(crate) fn review(&self, token: Py<PyAny>, review: Review, bridge: &Arc<Bridge>) -> bool {
         let (Some(admission), Some(runtime)) = (self.admission(), bridge.runtime.get()) else { return false };
         let bridge = Arc::clone(bridge);
         runtime.spawn(async move {

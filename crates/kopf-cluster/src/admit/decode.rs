@@ -15,12 +15,12 @@ use crate::schema::duplicate_fields;
 const OBJECT_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 /// Reads the body of a request.
-pub fn decode(request: &Request, resource: &ResourceType) -> Result<Value, StatusError> {
+pub(crate) fn decode(request: &Request, resource: &ResourceType) -> Result<Value, StatusError> {
     decode_noting_repeats(request, resource).map(|(value, _)| value)
 }
 
 /// The same; also gives back the JSON itself, if it has repeated fields.
-pub fn decode_noting_repeats<'a>(
+pub(crate) fn decode_noting_repeats<'a>(
     request: &'a Request,
     resource: &ResourceType,
 ) -> Result<(Value, Option<&'a [u8]>), StatusError> {
@@ -60,7 +60,7 @@ fn no_type(problem: String) -> String {
 }
 
 /// Rejects options that are not an object, or of another kind.
-pub fn decode_options(body: &[u8], kind: &str) -> Result<Value, StatusError> {
+pub(crate) fn decode_options(body: &[u8], kind: &str) -> Result<Value, StatusError> {
     let value = json::parse(body).map_err(|problem| StatusError::bad_request(no_type(problem)))?;
     match (&value, value["kind"].as_str()) {
         (Value::Null, _) => Ok(Value::Object(Map::new())),
@@ -79,7 +79,7 @@ pub fn decode_options(body: &[u8], kind: &str) -> Result<Value, StatusError> {
 }
 
 /// Rejects objects of other kinds; adds the kind if it is missing.
-pub fn check_type(resource: &ResourceType, value: &mut Value, raw: &[u8]) -> Result<(), StatusError> {
+pub(crate) fn check_type(resource: &ResourceType, value: &mut Value, raw: &[u8]) -> Result<(), StatusError> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (kind, api_version) = (text("kind"), text("apiVersion"));
     let is_typed = kind == resource.kind && api_version == resource.api_version();
@@ -127,12 +127,12 @@ pub fn check_type(resource: &ResourceType, value: &mut Value, raw: &[u8]) -> Res
 }
 
 /// Why an object of this type cannot be taken for one of the resource.
-pub fn type_problem(resource: &ResourceType, api_version: &str, kind: &str) -> Option<String> {
+pub(crate) fn type_problem(resource: &ResourceType, api_version: &str, kind: &str) -> Option<String> {
     type_mismatch(resource.api_version(), &resource.kind, api_version, kind)
 }
 
 /// Why an object of one type cannot be taken for one of another type.
-pub fn type_mismatch(expected: &str, expected_kind: &str, api_version: &str, kind: &str) -> Option<String> {
+pub(crate) fn type_mismatch(expected: &str, expected_kind: &str, api_version: &str, kind: &str) -> Option<String> {
     let version = api_version.rsplit('/').next().unwrap_or_default();
     let api_version = if api_version.is_empty() { expected } else { api_version };
     if api_version == expected && (kind.is_empty() || kind == expected_kind) {
@@ -151,7 +151,7 @@ pub fn type_mismatch(expected: &str, expected_kind: &str, api_version: &str, kin
 
 /// Finds unknown and duplicate fields, and rejects them, warns about them or drops them silently.
 /// The JSON is only needed if some of its fields are repeated.
-pub fn check_fields(
+pub(crate) fn check_fields(
     resource: &ResourceType,
     value: &Value,
     raw: Option<&[u8]>,
@@ -174,7 +174,7 @@ pub fn check_fields(
 }
 
 /// The messages about unknown and duplicate fields.
-pub fn unknown_fields(resource: &ResourceType, value: &Value, raw: Option<&[u8]>) -> Vec<String> {
+pub(crate) fn unknown_fields(resource: &ResourceType, value: &Value, raw: Option<&[u8]>) -> Vec<String> {
     let repeated = raw.map(duplicate_fields).unwrap_or_default();
     let unknown = resource.schema().map(|schema| schema.unknown_fields(value)).unwrap_or_default();
     let mut found: Vec<String> = repeated.iter().map(|path| format!("duplicate field \"{path}\"")).collect();

@@ -24,7 +24,7 @@ use crate::webhooks::Converter;
 
 /// Who writes, and which part of an object.
 #[derive(Clone, Debug)]
-pub struct Writer {
+pub(crate) struct Writer {
     manager: String,
     /// Empty for the object itself.
     subresource: String,
@@ -35,21 +35,21 @@ pub struct Writer {
 
 impl Writer {
     /// The client of a request.
-    pub fn of(request: &Request, options: &WriteOptions, subresource: Option<&str>) -> Self {
+    pub(crate) fn of(request: &Request, options: &WriteOptions, subresource: Option<&str>) -> Self {
         let manager = manager_name(options.field_manager.as_deref().unwrap_or_default(), request.user_agent());
         let replay = Some(Arc::clone(&request.replay));
         Self { manager, subresource: subresource.unwrap_or_default().to_owned(), replay }
     }
 
     /// A part of the system itself.
-    pub fn system(manager: &str, subresource: &str) -> Self {
+    pub(crate) fn system(manager: &str, subresource: &str) -> Self {
         Self { manager: manager.to_owned(), subresource: subresource.to_owned(), replay: None }
     }
 }
 
 /// Records a create, an update or a patch in the new state of an object. It is only refused while
 /// the answer of a conversion webhook is awaited.
-pub fn record(
+pub(crate) fn record(
     state: &State,
     resource: &ResourceType,
     writer: &Writer,
@@ -61,12 +61,12 @@ pub fn record(
 }
 
 /// A write that changes nothing does not change the times of the bookkeeping either.
-pub fn keep_times(old: &Value, new: &mut Value) {
+pub(crate) fn keep_times(old: &Value, new: &mut Value) {
     keep_times_of_no_change(old, new);
 }
 
 /// Applies a configuration to an object, or makes a new one out of it.
-pub fn apply_configuration(
+pub(crate) fn apply_configuration(
     state: &State,
     resource: &ResourceType,
     writer: &Writer,

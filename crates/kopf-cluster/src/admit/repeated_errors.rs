@@ -6,7 +6,7 @@
 use crate::catalog::ResourceType;
 
 /// How often a problem with labels, annotations and names is found on updates.
-pub fn of_metadata(resource: &ResourceType) -> usize {
+pub(super) fn of_metadata(resource: &ResourceType) -> usize {
     if resource.custom().is_some() {
         return 1;
     }
@@ -30,7 +30,7 @@ pub fn of_metadata(resource: &ResourceType) -> usize {
 }
 
 /// How often a new finalizer of an object that is being deleted is found.
-pub fn of_finalizers(resource: &ResourceType) -> usize {
+pub(super) fn of_finalizers(resource: &ResourceType) -> usize {
     match (resource.group.as_str(), resource.plural.as_str()) {
         _ if resource.custom().is_some() => 2,
         ("", "persistentvolumes" | "limitranges" | "events")
@@ -43,7 +43,7 @@ pub fn of_finalizers(resource: &ResourceType) -> usize {
 }
 
 /// Whether finalizers must be standard ones, or have a domain.
-pub fn wants_standard_finalizers(resource: &ResourceType) -> bool {
+pub(super) fn wants_standard_finalizers(resource: &ResourceType) -> bool {
     resource.custom().is_none()
         && !matches!(
             (resource.group.as_str(), resource.plural.as_str()),

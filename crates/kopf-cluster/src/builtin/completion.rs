@@ -8,7 +8,7 @@ use crate::codec::{json, struct_types};
 use crate::go::structure::Structure;
 
 /// Sets defaults, and drops unknown fields.
-pub fn complete(resource: &ResourceType, value: &mut Value) {
+pub(crate) fn complete(resource: &ResourceType, value: &mut Value) {
     match resource.custom() {
         Some(_) => {
             json::normalize_numbers(value);
@@ -32,7 +32,7 @@ pub fn complete(resource: &ResourceType, value: &mut Value) {
 }
 
 /// Built-in kinds show some fields even if they are unset, and omit others if they are empty.
-pub fn normalize_structure(resource: &ResourceType, value: &mut Value, normalize: fn(Structure, &mut Value)) {
+pub(crate) fn normalize_structure(resource: &ResourceType, value: &mut Value, normalize: fn(Structure, &mut Value)) {
     // CRDs are kept in another way, and know by themselves what they show.
     if let Some(structure) = resource.structure().filter(|_| !resource.is(CRDS.0, CRDS.1)) {
         normalize(structure, value);

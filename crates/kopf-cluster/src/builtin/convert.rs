@@ -23,10 +23,10 @@ const EVENT_FIELDS: [(&str, &str); 7] = [
 ];
 
 /// The annotation that counts the template changes of a daemon set.
-pub const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// Whether objects of the resource are stored in another shape than they are shown.
-pub fn is_needed(resource: &ResourceType) -> bool {
+pub(crate) fn is_needed(resource: &ResourceType) -> bool {
     is_newer_event(resource)
         || is_first_autoscaler(resource)
         || is_other_version(resource)
@@ -39,7 +39,7 @@ fn starts_without_phase(resource: &ResourceType) -> bool {
 }
 
 /// Drops what a new object is shown with, but is not stored with before it is written again.
-pub fn to_first_storage(resource: &ResourceType, value: &mut Value) {
+pub(crate) fn to_first_storage(resource: &ResourceType, value: &mut Value) {
     if starts_without_phase(resource)
         && let Some(Value::Object(status)) = value.get_mut("status")
     {
@@ -48,7 +48,7 @@ pub fn to_first_storage(resource: &ResourceType, value: &mut Value) {
 }
 
 /// Whether a stored object lacks what it is shown with, so that even a write that changes nothing is one.
-pub fn must_be_rewritten(resource: &ResourceType, stored: &Stored) -> bool {
+pub(crate) fn must_be_rewritten(resource: &ResourceType, stored: &Stored) -> bool {
     starts_without_phase(resource) && stored.decode()["status"].get("phase").is_none()
 }
 
@@ -68,7 +68,7 @@ fn is_first_autoscaler(resource: &ResourceType) -> bool {
 
 /// The same object in the form in which the server keeps it and checks it, if that is another one.
 /// It omits what only old clients need.
-pub fn kept_form(resource: &ResourceType, value: &Value) -> Option<Value> {
+pub(crate) fn kept_form(resource: &ResourceType, value: &Value) -> Option<Value> {
     let convert: fn(&mut Value) = match () {
         () if is_first_autoscaler(resource) => autoscalers::to_second,
         () if resource.is("apps", "daemonsets") => |daemon_set| drop_annotation(daemon_set, TEMPLATE_GENERATION),
@@ -90,7 +90,7 @@ fn drop_annotation(object: &mut Value, name: &str) {
 }
 
 /// Completes an object by what it gets on its way into the store and back.
-pub fn complete(resource: &ResourceType, value: &mut Value) {
+pub(crate) fn complete(resource: &ResourceType, value: &mut Value) {
     if is_first_autoscaler(resource) {
         autoscalers::to_second(value);
         autoscalers::to_first(value);
@@ -98,7 +98,7 @@ pub fn complete(resource: &ResourceType, value: &mut Value) {
 }
 
 /// From the shape of the store to that of the resource.
-pub fn from_storage(resource: &ResourceType, value: &mut Value) {
+pub(crate) fn from_storage(resource: &ResourceType, value: &mut Value) {
     if is_newer_event(resource) {
         rename(value, |name| EVENT_FIELDS.iter().find(|(core, _)| *core == name).map(|(_, other)| *other));
         if let Value::Object(fields) = value {
@@ -122,7 +122,7 @@ pub fn from_storage(resource: &ResourceType, value: &mut Value) {
 }
 
 /// From the shape of the resource to that of the store.
-pub fn to_storage(resource: &ResourceType, value: &mut Value) {
+pub(crate) fn to_storage(resource: &ResourceType, value: &mut Value) {
     match resource.custom() {
         // What a webhook converts is in the right version already, whichever that is.
         Some(custom) if custom.conversion.is_some() => {}

@@ -3,7 +3,7 @@
 //! `builtin/kinds.rs` calls [`prepare`] for every CRD that is written; `controllers/hooks.rs` calls
 //! [`with_conditions`] after the write. `catalog/custom.rs` turns established CRDs into resources.
 
-pub mod checks;
+pub(crate) mod checks;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -12,10 +12,10 @@ use crate::catalog::{is_established, storage_version};
 use crate::support::clock::timestamp;
 
 /// What keeps a deleted CRD until its objects are gone.
-pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Fills in what a CRD leaves out.
-pub fn complete(crd: &mut Value) {
+pub(crate) fn complete(crd: &mut Value) {
     let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else { return };
     if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {
         let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -32,7 +32,7 @@ pub fn complete(crd: &mut Value) {
 }
 
 /// Fills in the status that a CRD is written with.
-pub fn prepare(crd: &mut Value) {
+pub(crate) fn prepare(crd: &mut Value) {
     let storage = storage_version(&crd["spec"]);
     let status = crd.as_object_mut().map(|crd| crd.entry("status").or_insert_with(|| json!({})));
     if let Some(Value::Object(status)) = status {
@@ -49,7 +49,7 @@ pub fn prepare(crd: &mut Value) {
 
 /// What the controllers add to the status of a CRD, beside the other ones of its group; None if
 /// it is there already.
-pub fn with_conditions(crd: &Value, others: &[Value], now: Timestamp) -> Option<Value> {
+pub(crate) fn with_conditions(crd: &Value, others: &[Value], now: Timestamp) -> Option<Value> {
     let mut settled = crd.clone();
     let (accepted, conflict) = accepted_names(crd, others);
     let status = settled.get_mut("status")?.as_object_mut()?;
@@ -73,7 +73,7 @@ pub fn with_conditions(crd: &Value, others: &[Value], now: Timestamp) -> Option<
 }
 
 /// Whether a CRD has to wait for names of others.
-pub fn waits_for_names(crd: &Value) -> bool {
+pub(crate) fn waits_for_names(crd: &Value) -> bool {
     let conditions = crd["status"]["conditions"].as_array().into_iter().flatten();
     conditions.into_iter().any(|condition| condition["type"] == "NamesAccepted" && condition["status"] == "False")
 }
@@ -133,7 +133,7 @@ fn accepted_names(crd: &Value, others: &[Value]) -> (Value, Option<(&'static str
 }
 
 /// Notes that a CRD is going away.
-pub fn terminate(crd: &mut Value, now: Timestamp) {
+pub(crate) fn terminate(crd: &mut Value, now: Timestamp) {
     let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
     let conditions = &mut crd["status"]["conditions"];
     set_condition(conditions, "Terminating", "True", "InstanceDeletionPending", message, now);

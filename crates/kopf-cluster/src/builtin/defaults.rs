@@ -5,7 +5,7 @@
 //! fields are in `builtin/defaults/conditional.rs`. `admit.rs` fills them in before anything is checked.
 
 mod tables;
-pub mod conditional;
+pub(crate) mod conditional;
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::catalog::ResourceType;
 use tables::{CONTAINER, KINDS, POD};
 
 /// Sets the defaults of an object of a built-in kind.
-pub fn fill_in(resource: &ResourceType, object: &mut Value) {
+pub(crate) fn fill_in(resource: &ResourceType, object: &mut Value) {
     let name = resource.qualified();
     if resource.custom().is_none() {
         conditional::fill_in_first(resource, object);

@@ -21,17 +21,17 @@ use crate::state::State;
 use crate::support::clock::timestamp;
 
 /// What keeps claims and volumes while they are used.
-pub const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
-pub const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
-pub const VAC_PROTECTION: &str = "kubernetes.io/vac-protection";
+pub(crate) const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
+pub(crate) const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
+pub(crate) const VAC_PROTECTION: &str = "kubernetes.io/vac-protection";
 
 /// Whether a status that was sent with a new object is dropped.
-pub fn starts_without_status(resource: &ResourceType) -> bool {
+pub(crate) fn starts_without_status(resource: &ResourceType) -> bool {
     !resource.is("", "nodes")
 }
 
 /// Completes an object as its decoding does, before anybody owns its fields.
-pub fn complete(resource: &ResourceType, object: &mut Value) {
+pub(crate) fn complete(resource: &ResourceType, object: &mut Value) {
     match resource.qualified() {
         "namespaces" => namespaces::label(object),
         "secrets" => encode_string_data(object),
@@ -47,7 +47,7 @@ pub fn complete(resource: &ResourceType, object: &mut Value) {
 }
 
 /// Completes the object of a bookmark.
-pub fn prepare_bookmark(resource: &ResourceType, object: &mut Value) {
+pub(crate) fn prepare_bookmark(resource: &ResourceType, object: &mut Value) {
     match resource.qualified() {
         "daemonsets.apps" => batch::put_template_generation(object, 0),
         "deployments.apps" | "replicasets.apps" | "statefulsets.apps" => object["spec"]["replicas"] = json!(0),
@@ -56,7 +56,7 @@ pub fn prepare_bookmark(resource: &ResourceType, object: &mut Value) {
 }
 
 /// Completes a new object.
-pub fn prepare_new(
+pub(crate) fn prepare_new(
     state: &State,
     resource: &ResourceType,
     object: &mut Value,
@@ -95,7 +95,7 @@ pub fn prepare_new(
 }
 
 /// Some objects record their author, regardless of what the client sent.
-pub fn note_author(resource: &ResourceType, object: &mut Value, author: Option<&User>) {
+pub(crate) fn note_author(resource: &ResourceType, object: &mut Value, author: Option<&User>) {
     let Some(author) = author.filter(|_| resource.is("certificates.k8s.io", "certificatesigningrequests")) else {
         return;
     };
@@ -108,7 +108,7 @@ pub fn note_author(resource: &ResourceType, object: &mut Value, author: Option<&
 }
 
 /// Completes a changed object.
-pub fn prepare_change(resource: &ResourceType, old: &Value, object: &mut Value) {
+pub(crate) fn prepare_change(resource: &ResourceType, old: &Value, object: &mut Value) {
     match resource.qualified() {
         "namespaces" => object["spec"] = old["spec"].clone(),
         "customresourcedefinitions.apiextensions.k8s.io" => crd::prepare(object),
@@ -121,7 +121,7 @@ pub fn prepare_change(resource: &ResourceType, old: &Value, object: &mut Value) 
 }
 
 /// Volumes record when their phase changed.
-pub fn note_phase(resource: &ResourceType, old: &Value, object: &mut Value, now: Timestamp) {
+pub(crate) fn note_phase(resource: &ResourceType, old: &Value, object: &mut Value, now: Timestamp) {
     const SINCE: &str = "lastPhaseTransitionTime";
     let (before, after) = (&old["status"], &object["status"]);
     if resource.is("", "persistentvolumes") && before["phase"] != after["phase"] && before[SINCE] == after[SINCE] {
@@ -130,7 +130,7 @@ pub fn note_phase(resource: &ResourceType, old: &Value, object: &mut Value, now:
 }
 
 /// The errors in an object besides its metadata.
-pub fn check(resource: &ResourceType, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(crate) fn check(resource: &ResourceType, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     match resource.qualified() {
         "customresourcedefinitions.apiextensions.k8s.io" => crd::checks::check(object, old),
         _ if resource.custom().is_some() => Vec::new(),
@@ -145,12 +145,12 @@ pub fn check(resource: &ResourceType, object: &Value, old: Option<&Value>) -> Ve
 }
 
 /// Whether something other than finalizers and grace keeps a deleted object.
-pub fn is_held(resource: &ResourceType, object: &Value) -> bool {
+pub(crate) fn is_held(resource: &ResourceType, object: &Value) -> bool {
     resource.is("", "namespaces") && object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())
 }
 
 /// Completes an object that is to be marked as deleted.
-pub fn prepare_deletion(resource: &ResourceType, object: &mut Value, now: Timestamp) {
+pub(crate) fn prepare_deletion(resource: &ResourceType, object: &mut Value, now: Timestamp) {
     if resource.is("", "namespaces") {
         object["status"]["phase"] = json!("Terminating");
     }
@@ -166,7 +166,7 @@ pub fn prepare_deletion(resource: &ResourceType, object: &mut Value, now: Timest
 }
 
 /// How long an object may take to go. Only pods on nodes take any time.
-pub fn grace_period(resource: &ResourceType, object: &Value, asked: Option<i64>) -> i64 {
+pub(crate) fn grace_period(resource: &ResourceType, object: &Value, asked: Option<i64>) -> i64 {
     if !resource.is("", "pods") {
         return 0;
     }
@@ -179,7 +179,7 @@ pub fn grace_period(resource: &ResourceType, object: &Value, asked: Option<i64>)
 }
 
 /// Whether a deletion is answered with the last state of the object, not with a mere success.
-pub fn shows_deleted(resource: &ResourceType) -> bool {
+pub(crate) fn shows_deleted(resource: &ResourceType) -> bool {
     matches!(
         (resource.group.as_str(), resource.plural.as_str()),
         (

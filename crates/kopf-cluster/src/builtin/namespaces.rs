@@ -10,7 +10,7 @@ use crate::state::State;
 use crate::store::ObjectKey;
 
 /// Every namespace can be selected by its name.
-pub fn label(namespace: &mut Value) {
+pub(crate) fn label(namespace: &mut Value) {
     if namespace["metadata"].get("name").is_none_or(|name| name == "") {
         return;
     }
@@ -22,14 +22,19 @@ pub fn label(namespace: &mut Value) {
 }
 
 /// Completes a new namespace.
-pub fn prepare_new(namespace: &mut Value) {
+pub(crate) fn prepare_new(namespace: &mut Value) {
     label(namespace);
     namespace["spec"]["finalizers"] = json!(["kubernetes"]);
     namespace["status"] = json!({"phase": "Active"});
 }
 
 /// Rejects new objects in missing and terminating namespaces.
-pub fn check_open(state: &State, resource: &ResourceType, namespace: &str, name: &str) -> Result<(), StatusError> {
+pub(crate) fn check_open(
+    state: &State,
+    resource: &ResourceType,
+    namespace: &str,
+    name: &str,
+) -> Result<(), StatusError> {
     let Some(namespaces) = namespaces(state) else { return Ok(()) };
     match state.get(&namespaces, &ObjectKey::new("", namespace)) {
         None => Err(StatusError::not_found(&namespaces, namespace)),

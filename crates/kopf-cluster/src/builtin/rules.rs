@@ -29,7 +29,7 @@ use serde_json::Value;
 use crate::catalog::ResourceType;
 use crate::go::FieldError;
 
-pub use warnings::{has_warnings, warnings};
+pub(crate) use warnings::{has_warnings, warnings};
 
 use evaluate::{Condition, Location, Rule, Rules, ValueCheck};
 use value_checks::is_empty;
@@ -92,12 +92,12 @@ const KINDS: &[(&str, Rules, Rules)] = &[
 ];
 
 /// The errors in an object besides its metadata.
-pub fn check(resource: &ResourceType, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(crate) fn check(resource: &ResourceType, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     find(resource).map(|(_, rules, _)| evaluate::run(rules, object, old)).unwrap_or_default()
 }
 
 /// The errors in a new status of an object.
-pub fn check_status(resource: &ResourceType, object: &Value, old: &Value) -> Vec<FieldError> {
+pub(crate) fn check_status(resource: &ResourceType, object: &Value, old: &Value) -> Vec<FieldError> {
     find(resource).map(|(_, _, rules)| evaluate::run(rules, object, Some(old))).unwrap_or_default()
 }
 

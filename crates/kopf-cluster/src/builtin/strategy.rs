@@ -8,7 +8,7 @@ use crate::values::names::NameRule;
 
 /// How the generation of an object counts the changes of its spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Generation {
+pub(crate) enum Generation {
     /// It has none.
     Never,
     /// It begins with 1.
@@ -20,7 +20,7 @@ pub enum Generation {
 }
 
 /// How objects of a resource count their changes.
-pub fn generation(resource: &ResourceType) -> Generation {
+pub(crate) fn generation(resource: &ResourceType) -> Generation {
     if matches!(resource.origin, Origin::Custom(_)) {
         return Generation::FromOne;
     }
@@ -40,7 +40,7 @@ pub fn generation(resource: &ResourceType) -> Generation {
 }
 
 /// How objects of a resource may be called.
-pub fn name_rule(resource: &ResourceType) -> NameRule {
+pub(crate) fn name_rule(resource: &ResourceType) -> NameRule {
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "namespaces" | "services") | ("apps", "statefulsets") => NameRule::Label,
         ("", "replicationcontrollers") => NameRule::LongName,
@@ -54,7 +54,7 @@ pub fn name_rule(resource: &ResourceType) -> NameRule {
 }
 
 /// Whether only those may replace an object who have seen its current state.
-pub fn needs_version(resource: &ResourceType) -> bool {
+pub(crate) fn needs_version(resource: &ResourceType) -> bool {
     resource.custom().is_some()
         || matches!(
             (resource.group.as_str(), resource.plural.as_str()),
@@ -74,7 +74,7 @@ pub fn needs_version(resource: &ResourceType) -> bool {
 }
 
 /// Whether an update creates a missing object.
-pub fn creates_on_update(resource: &ResourceType) -> bool {
+pub(crate) fn creates_on_update(resource: &ResourceType) -> bool {
     matches!(
         (resource.group.as_str(), resource.plural.as_str()),
         ("", "endpoints" | "services" | "limitranges" | "events")
@@ -86,7 +86,7 @@ pub fn creates_on_update(resource: &ResourceType) -> bool {
 }
 
 /// Whether writers of the status change nothing of the metadata.
-pub fn status_keeps_metadata(resource: &ResourceType) -> bool {
+pub(crate) fn status_keeps_metadata(resource: &ResourceType) -> bool {
     resource.custom().is_some()
         || matches!(
             (resource.group.as_str(), resource.plural.as_str()),

@@ -43,7 +43,7 @@ struct CapturedResource<'a> {
 }
 
 /// The built-in resources, from the captured discovery.
-pub fn read() -> HashMap<String, Vec<Arc<ResourceType>>> {
+pub(super) fn read() -> HashMap<String, Vec<Arc<ResourceType>>> {
     let mut types: HashMap<String, Vec<_>> = HashMap::new();
     let text = capture::document("discovery").unwrap_or_default();
     // A test reads all of it.

@@ -73,7 +73,7 @@ impl CustomVersion {
 }
 
 /// The resources that a CRD defines, one per served version.
-pub fn resource_types(crd: &Value) -> Vec<ResourceType> {
+pub(crate) fn resource_types(crd: &Value) -> Vec<ResourceType> {
     if !is_established(crd) {
         return Vec::new();
     }
@@ -191,12 +191,12 @@ fn better_version<'a>(spec: &'a Value, deprecated: &str) -> Option<&'a str> {
 }
 
 /// Whether the resources of the CRD are served.
-pub fn is_established(crd: &Value) -> bool {
+pub(crate) fn is_established(crd: &Value) -> bool {
     let conditions = crd["status"]["conditions"].as_array().into_iter().flatten();
     conditions.into_iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True")
 }
 
-pub fn storage_version(spec: &Value) -> Option<String> {
+pub(crate) fn storage_version(spec: &Value) -> Option<String> {
     Some(storing(spec)?["name"].as_str()?.to_owned())
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// Whether a definition contains quantities, directly or through references.
-pub fn mentions_quantities(known: &Map<String, Value>, name: &str) -> bool {
+pub(super) fn mentions_quantities(known: &Map<String, Value>, name: &str) -> bool {
     let mut seen = vec![name];
     let mut position = 0;
     while let Some(name) = seen.get(position) {
@@ -26,11 +26,11 @@ pub fn mentions_quantities(known: &Map<String, Value>, name: &str) -> bool {
     false
 }
 
-pub fn is_quantity(definition: &str) -> bool {
+pub(crate) fn is_quantity(definition: &str) -> bool {
     definition.ends_with(".resource.Quantity")
 }
 
-pub fn reference(schema: &Value) -> Option<&str> {
+pub(crate) fn reference(schema: &Value) -> Option<&str> {
     let direct = schema.get("$ref").and_then(Value::as_str);
     let wrapped = || schema.get("allOf")?.get(0)?.get("$ref")?.as_str();
     direct.or_else(wrapped)?.rsplit('/').next()

@@ -16,20 +16,20 @@ use crate::values::selector::LabelSelector;
 use match_conditions::MatchCondition;
 use rules::RuleWithOperations;
 
-pub use match_conditions::{ConditionInput, all_hold};
-pub use rules::Subject;
-pub use target::{Address, ConversionWebhook, Target};
+pub(crate) use match_conditions::{ConditionInput, all_hold};
+pub(crate) use rules::Subject;
+pub(crate) use target::{Address, ConversionWebhook, Target};
 
 /// All webhooks, in the order in which they are called.
 #[derive(Debug, Default)]
-pub struct Webhooks {
+pub(crate) struct Webhooks {
     pub mutating: Vec<Webhook>,
     pub validating: Vec<Webhook>,
 }
 
 /// One webhook of a configuration.
 #[derive(Debug)]
-pub struct Webhook {
+pub(crate) struct Webhook {
     /// Unique among all webhooks: the name of the configuration and the index in it.
     pub id: String,
     pub name: String,
@@ -50,18 +50,18 @@ pub struct Webhook {
 
 impl Webhooks {
     /// Whether objects of the resource configure webhooks.
-    pub fn are_configured_by(resource: &ResourceType) -> bool {
+    pub(crate) fn are_configured_by(resource: &ResourceType) -> bool {
         resource.is("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
             || resource.is("admissionregistration.k8s.io", "validatingwebhookconfigurations")
     }
 
     /// Parses all configurations, each type in the order of the names.
-    pub fn parse(mutating: &[Value], validating: &[Value]) -> Self {
+    pub(crate) fn parse(mutating: &[Value], validating: &[Value]) -> Self {
         let read = |configurations: &[Value]| configurations.iter().flat_map(webhooks_of).collect();
         Self { mutating: read(mutating), validating: read(validating) }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.mutating.is_empty() && self.validating.is_empty()
     }
 }

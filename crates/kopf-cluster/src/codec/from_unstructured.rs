@@ -12,14 +12,14 @@ use crate::go::quantity::{PATTERN_PROBLEM, Quantity};
 use crate::schema::first_bad_base64;
 
 /// Converts an object of a built-in kind; the error is the reason.
-pub fn restore(resource: &ResourceType, object: &mut Value) -> Result<(), String> {
+pub(crate) fn restore(resource: &ResourceType, object: &mut Value) -> Result<(), String> {
     let Some(definition) = resource.definition() else { return Ok(()) };
     let Some(known) = definition.all() else { return Ok(()) };
     Restoration { known }.referred(&definition.name, object)
 }
 
 /// The same for a `Scale`, which only occurs as a subresource.
-pub fn restore_scale(scale: &mut Value) -> Result<(), String> {
+pub(crate) fn restore_scale(scale: &mut Value) -> Result<(), String> {
     let Some(document) = crate::catalog::definitions("", "v1") else { return Ok(()) };
     let Some(known) = document["components"]["schemas"].as_object() else { return Ok(()) };
     Restoration { known }.referred("io.k8s.api.autoscaling.v1.Scale", scale)

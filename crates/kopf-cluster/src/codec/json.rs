@@ -21,12 +21,12 @@ use serde_json::{Map, Number, Value};
 const MAX_DEPTH: usize = 10_000;
 
 /// Parses JSON; the error is the server's message.
-pub fn parse(bytes: &[u8]) -> Result<Value, String> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
     parse_noting_repeats(bytes).map(|(value, _)| value)
 }
 
 /// Also returns whether any object has a duplicate field; the last one wins.
-pub fn parse_noting_repeats(bytes: &[u8]) -> Result<(Value, bool), String> {
+pub(crate) fn parse_noting_repeats(bytes: &[u8]) -> Result<(Value, bool), String> {
     let error = match read(bytes) {
         Ok(value) => return Ok(value),
         Err(error) => error,
@@ -43,7 +43,7 @@ pub fn parse_noting_repeats(bytes: &[u8]) -> Result<(Value, bool), String> {
 }
 
 /// Serializes a value.
-pub fn to_bytes(value: &Value) -> Vec<u8> {
+pub(crate) fn to_bytes(value: &Value) -> Vec<u8> {
     // Serializing a JSON value cannot fail.
     serde_json::to_vec(value).unwrap_or_default()
 }
@@ -122,7 +122,7 @@ impl<'de> Visitor<'de> for JsonVisitor<'_> {
 }
 
 /// Writes whole floats as integers: `2.0` becomes `2`, as in a real server.
-pub fn normalize_numbers(value: &mut Value) {
+pub(crate) fn normalize_numbers(value: &mut Value) {
     /// Above this, a real server writes an exponent.
     const LIMIT: f64 = 1e15;
     match value {
@@ -138,7 +138,7 @@ pub fn normalize_numbers(value: &mut Value) {
 }
 
 /// The beginning of a body, as messages quote it.
-pub fn summary(body: &[u8]) -> String {
+pub(crate) fn summary(body: &[u8]) -> String {
     const LIMIT: usize = 30;
     let shown = &body[..body.len().min(LIMIT)];
     let mut text = match body.first() {

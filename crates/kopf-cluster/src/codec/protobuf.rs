@@ -20,7 +20,7 @@ const DEPTH_LIMIT: usize = 100;
 
 /// Why a body is unreadable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ProtobufError {
+pub(crate) enum ProtobufError {
     /// It is not protobuf.
     #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     NoMagic,
@@ -39,7 +39,7 @@ pub enum ProtobufError {
 }
 
 /// Converts a message to an object, and returns it with its kind.
-pub fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
+pub(crate) fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
     let envelope = body.strip_prefix(MAGIC).ok_or(ProtobufError::NoMagic)?;
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
     for field in fields(envelope) {
@@ -70,7 +70,7 @@ pub fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
 }
 
 /// `core/v1.Pod` for `v1` and `Pod`.
-pub fn message_name(api_version: &str, kind: &str) -> String {
+pub(crate) fn message_name(api_version: &str, kind: &str) -> String {
     if matches!(kind, "DeleteOptions" | "Status") {
         return format!("meta.{kind}");
     }
@@ -266,19 +266,19 @@ fn text_of(bytes: &[u8]) -> String {
 }
 
 /// A value on the wire.
-pub enum Wire<'a> {
+pub(crate) enum Wire<'a> {
     Number(u64),
     Float(f64),
     Bytes(&'a [u8]),
 }
 
 /// The fields of a message, one after another.
-pub struct WireFields<'a> {
+pub(crate) struct WireFields<'a> {
     rest: &'a [u8],
 }
 
 /// Reads the fields of a message, which are not nested by themselves.
-pub fn fields(bytes: &[u8]) -> WireFields<'_> {
+pub(crate) fn fields(bytes: &[u8]) -> WireFields<'_> {
     WireFields { rest: bytes }
 }
 

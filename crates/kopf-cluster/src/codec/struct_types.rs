@@ -11,7 +11,7 @@ use crate::go::quantity::{PATTERN_PROBLEM, Quantity};
 use crate::schema::{Additional, NodeId, Schema, ValueType};
 
 /// The first type error, if any: `json: cannot unmarshal string into Go struct field …`.
-pub fn type_error(resource: &ResourceType, object: &Value) -> Option<String> {
+pub(crate) fn type_error(resource: &ResourceType, object: &Value) -> Option<String> {
     if resource.schema().is_some_and(|schema| surely_fits(schema, schema.root_id(), object)) {
         return None;
     }
@@ -75,7 +75,7 @@ const ANYTHING: [&str; 7] = [
 ];
 
 /// The same for a `Scale`, which only occurs as a subresource.
-pub fn scale_type_error(scale: &Value) -> Option<String> {
+pub(crate) fn scale_type_error(scale: &Value) -> Option<String> {
     const NAME: &str = "io.k8s.api.autoscaling.v1.Scale";
     let document = crate::catalog::definitions("", "v1")?;
     let known = document["components"]["schemas"].as_object()?;
@@ -83,7 +83,7 @@ pub fn scale_type_error(scale: &Value) -> Option<String> {
 }
 
 /// The same for the metadata of custom resources.
-pub fn metadata_type_error(object: &Value) -> Option<String> {
+pub(crate) fn metadata_type_error(object: &Value) -> Option<String> {
     const NAME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
     let document = crate::catalog::definitions("", "v1")?;
     let known = document["components"]["schemas"].as_object()?;
@@ -91,7 +91,7 @@ pub fn metadata_type_error(object: &Value) -> Option<String> {
 }
 
 /// Writes all quantities of an object in canonical form: `1024Ki` becomes `1Mi`.
-pub fn normalize_quantities(resource: &ResourceType, object: &mut Value) {
+pub(crate) fn normalize_quantities(resource: &ResourceType, object: &mut Value) {
     let has_some = resource.definition().is_some_and(Definition::has_quantities);
     if let Some(schema) = resource.schema().filter(|_| has_some) {
         normalize(schema, schema.root_id(), object);
@@ -230,7 +230,7 @@ impl TypeChecker<'_> {
 }
 
 /// What is wrong with a timestamp, if anything.
-pub fn time_error(kind: &str, value: &Value) -> Option<String> {
+pub(crate) fn time_error(kind: &str, value: &Value) -> Option<String> {
     let Value::String(text) = value else {
         return Some(format!("json: cannot unmarshal {} into Go value of type string", json_type(value)));
     };
@@ -241,7 +241,7 @@ pub fn time_error(kind: &str, value: &Value) -> Option<String> {
     (!is_time).then(|| format!("parsing time {quoted} as {}: cannot parse {quoted} as \"2006\"", go_quote(layout)))
 }
 
-pub fn json_type(value: &Value) -> &'static str {
+pub(crate) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Bool(_) => "bool",
         Value::Number(_) => "number",
@@ -277,7 +277,7 @@ fn message(value: &Value, typed_field: &TypedField<'_>, expected: &str) -> Strin
     format!("json: cannot unmarshal {found} into Go struct field {}.{path} of type {expected}", typed_field.owner)
 }
 
-pub fn text<'a>(schema: &'a Value, field: &str) -> &'a str {
+pub(crate) fn text<'a>(schema: &'a Value, field: &str) -> &'a str {
     schema.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 

@@ -13,7 +13,7 @@ const MAX_DEPTH: usize = 128;
 const MAX_NODES: usize = 250_000;
 
 /// Parses YAML; the error is the server's message, as far as the libraries agree.
-pub fn parse(body: &[u8]) -> Result<Value, String> {
+pub(crate) fn parse(body: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(body).map_err(|_| "yaml: invalid leading UTF-8 octet")?;
     let options = options! {
         budget: serde_saphyr::budget! { max_depth: MAX_DEPTH, max_nodes: MAX_NODES },

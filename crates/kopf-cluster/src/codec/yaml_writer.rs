@@ -22,12 +22,12 @@ enum Layout {
 }
 
 /// A value as a YAML document.
-pub fn to_yaml(value: &Value) -> String {
+pub(crate) fn to_yaml(value: &Value) -> String {
     Layout::Data.document(value)
 }
 
 /// A part of a parsed document as a separate YAML document.
-pub fn to_node_yaml(value: &Value) -> String {
+pub(crate) fn to_node_yaml(value: &Value) -> String {
     Layout::Nodes.document(value)
 }
 

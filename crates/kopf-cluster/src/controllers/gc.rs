@@ -17,7 +17,7 @@ use crate::store::ObjectKey;
 use crate::verbs::{DeleteOptions, FOREGROUND, ORPHAN, Propagation, delete_object, write_if_unchanged};
 
 /// Looks after an object that was changed: whether it waits for its dependents, or has lost its owners.
-pub fn after_update(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
+pub(super) fn after_update(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
     if object["metadata"].get("deletionTimestamp").is_none() {
         collect_ownerless(state, resource, object);
         return;
@@ -39,7 +39,7 @@ pub fn after_update(state: &Arc<State>, resource: &Arc<ResourceType>, object: &V
 }
 
 /// Looks after the dependents and the owners of an object that is gone.
-pub fn after_remove(state: &Arc<State>, object: &Value) {
+pub(super) fn after_remove(state: &Arc<State>, object: &Value) {
     let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
     for (dependent, object_key) in dependents(state, uid) {
         let others = owners_of(state, &dependent, &object_key).iter().any(|owner| owner["uid"] != uid);
@@ -63,7 +63,7 @@ pub fn after_remove(state: &Arc<State>, object: &Value) {
 }
 
 /// Deletes all objects of a CRD that is going away.
-pub fn empty_crd(state: &Arc<State>, crd: &Value) {
+pub(super) fn empty_crd(state: &Arc<State>, crd: &Value) {
     let catalog = state.catalog();
     let group = crd["spec"]["group"].as_str().unwrap_or_default();
     let plural = crd["spec"]["names"]["plural"].as_str().unwrap_or_default();
@@ -86,7 +86,7 @@ pub fn empty_crd(state: &Arc<State>, crd: &Value) {
 }
 
 /// Lets a CRD go if it is deleted and no object of it is left.
-pub fn finish_crd_if_empty(state: &Arc<State>, resource: &ResourceType) {
+pub(super) fn finish_crd_if_empty(state: &Arc<State>, resource: &ResourceType) {
     let terminating = resource.custom().is_some_and(|custom| custom.terminating)
         || state
             .catalog()
@@ -137,7 +137,11 @@ fn owners_of(state: &State, resource: &ResourceType, object_key: &ObjectKey) -> 
 }
 
 /// The object that a reference names, if it is there.
-pub fn find_owner(state: &State, reference: &Value, namespace: Option<&str>) -> Option<(Arc<ResourceType>, Value)> {
+pub(super) fn find_owner(
+    state: &State,
+    reference: &Value,
+    namespace: Option<&str>,
+) -> Option<(Arc<ResourceType>, Value)> {
     let resource = &kind_of(state, reference)?;
     let namespace = if resource.namespaced { namespace.unwrap_or_default() } else { "" };
     let stored = state.get(resource, &ObjectKey::new(namespace, reference["name"].as_str()?))?;
@@ -188,7 +192,7 @@ fn has_finalizer(object: &Value, name: &str) -> bool {
 }
 
 /// Removes a finalizer from an object, and the object if it was the last thing that held it.
-pub fn drop_finalizer(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value, name: &str) {
+pub(super) fn drop_finalizer(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value, name: &str) {
     if !has_finalizer(object, name) {
         return;
     }

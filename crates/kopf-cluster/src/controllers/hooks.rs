@@ -18,7 +18,7 @@ use crate::verbs::write_if_unchanged;
 
 /// The controllers of a cluster.
 #[derive(Debug)]
-pub struct Controllers;
+pub(crate) struct Controllers;
 
 impl AfterWrite for Controllers {
     fn created(&self, state: &Arc<State>, resource: &Arc<ResourceType>, stored: &Stored) {
@@ -39,7 +39,7 @@ impl AfterWrite for Controllers {
 }
 
 /// What the controllers of a real cluster do after an object was created.
-pub fn created(state: &Arc<State>, resource: &Arc<ResourceType>, stored: &Stored) {
+pub(super) fn created(state: &Arc<State>, resource: &Arc<ResourceType>, stored: &Stored) {
     if resource.is("", "namespaces") {
         namespaces::fill(state, &stored.object_key.name);
     }
@@ -89,7 +89,7 @@ fn update_waiting_crds(state: &Arc<State>, crds: &Arc<ResourceType>) {
 }
 
 /// What they do after an object was marked as deleted.
-pub fn marked(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
+pub(super) fn marked(state: &Arc<State>, resource: &Arc<ResourceType>, object: &Value) {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     if resource.is("", "namespaces") {
         namespaces::empty(state, name);

@@ -18,7 +18,7 @@ use crate::verbs::{DeleteOptions, create_object, delete_object, finish_if_releas
 const INITIAL: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 /// Makes the namespaces that every cluster has, and the service of the API itself.
-pub fn create_initial(state: &Arc<State>) {
+pub(crate) fn create_initial(state: &Arc<State>) {
     let writer = Writer::system("kube-apiserver", "");
     if let Some(namespaces) = namespaces(state) {
         for name in INITIAL {
@@ -36,7 +36,7 @@ pub fn create_initial(state: &Arc<State>) {
 }
 
 /// Puts into a namespace what every namespace has.
-pub fn fill(state: &Arc<State>, namespace: &str) {
+pub(crate) fn fill(state: &Arc<State>, namespace: &str) {
     let description = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal \
                        endpoints such as the internal service IP or kubernetes.default.svc. No other usage is \
                        guaranteed across distributions of Kubernetes clusters.";
@@ -55,7 +55,7 @@ pub fn fill(state: &Arc<State>, namespace: &str) {
 }
 
 /// Deletes everything in a namespace, and then the namespace itself if nothing is left.
-pub fn empty(state: &Arc<State>, namespace: &str) {
+pub(crate) fn empty(state: &Arc<State>, namespace: &str) {
     let catalog = state.catalog();
     for resource in catalog.by_storage().into_values().filter(|resource| resource.namespaced) {
         let places: Vec<ObjectKey> = state
@@ -75,7 +75,7 @@ pub fn empty(state: &Arc<State>, namespace: &str) {
 }
 
 /// Lets a terminating namespace go if nothing is left in it.
-pub fn finish_if_empty(state: &Arc<State>, namespace: &str) {
+pub(crate) fn finish_if_empty(state: &Arc<State>, namespace: &str) {
     let Some(namespaces) = namespaces(state) else { return };
     let object_key = ObjectKey::new("", namespace);
     let Some(stored) = state.get(&namespaces, &object_key) else { return };

@@ -15,7 +15,7 @@ use crate::state::State;
 use crate::store::ObjectKey;
 use crate::verbs::{DeleteOptions, Propagation, delete_object, finish_if_released};
 
-pub fn resume(state: &Arc<State>) {
+pub(crate) fn resume(state: &Arc<State>) {
     let catalog = state.catalog();
     for resource in catalog.by_storage().into_values() {
         let always = resource.is("", "namespaces") || resource.is(CRDS.0, CRDS.1);

@@ -35,7 +35,7 @@ mod objects;
 
 use std::sync::Arc;
 
-pub use driver::start;
+pub(crate) use driver::start;
 
 use serde_json::json;
 
@@ -46,7 +46,7 @@ use crate::support::clock::timestamp;
 /// Creates the initial objects of a cluster with nodes.
 ///
 /// It is known to be right, so it goes straight into the store: a cluster starts in no time.
-pub fn create_initial(state: &Arc<State>) {
+pub(crate) fn create_initial(state: &Arc<State>) {
     let now = state.now();
     for (api, mut object) in node::initial(now).into_iter().chain([claim::initial()]) {
         let Some(resource) = state.built_in(api.group, api.version, api.plural) else { continue };

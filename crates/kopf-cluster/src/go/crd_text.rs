@@ -126,7 +126,7 @@ const SCHEMA: QuotedFields = &[
 ];
 
 /// The versions of a CRD, without the parts that are kept above them.
-pub fn versions(versions: &[Value], is_shared: impl Fn(&str) -> bool) -> String {
+pub(crate) fn versions(versions: &[Value], is_shared: impl Fn(&str) -> bool) -> String {
     let shown = versions.iter().map(|version| {
         let mut version = version.clone();
         if let Value::Object(fields) = &mut version {
@@ -141,7 +141,7 @@ pub fn versions(versions: &[Value], is_shared: impl Fn(&str) -> bool) -> String 
 }
 
 /// A rule of `x-kubernetes-validations`.
-pub fn rule(declared: &Value) -> String {
+pub(crate) fn rule(declared: &Value) -> String {
     fields_text(declared, RULE)
 }
 

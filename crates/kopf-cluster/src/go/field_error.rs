@@ -199,7 +199,7 @@ fn field_or_nil(field: String) -> String {
 }
 
 /// The path of a named field below another.
-pub fn child(parent: &str, name: &str) -> String {
+pub(crate) fn child(parent: &str, name: &str) -> String {
     match parent.is_empty() {
         true => name.to_owned(),
         false => format!("{parent}.{name}"),
@@ -207,12 +207,12 @@ pub fn child(parent: &str, name: &str) -> String {
 }
 
 /// The path of an entry of a mapping.
-pub fn key(parent: &str, name: &str) -> String {
+pub(crate) fn key(parent: &str, name: &str) -> String {
     format!("{parent}[{name}]")
 }
 
 /// The path of an item of a list.
-pub fn index(parent: &str, position: usize) -> String {
+pub(crate) fn index(parent: &str, position: usize) -> String {
     format!("{parent}[{position}]")
 }
 

@@ -29,12 +29,12 @@ const METADATA: [&str; 14] = [
 const HOST: [&str; 5] = ["hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"];
 
 /// A value in a struct, as text.
-pub fn quote(name: &str, value: &Value) -> String {
+pub(crate) fn quote(name: &str, value: &Value) -> String {
     text(&shown(name, value), None)
 }
 
 /// How a struct has changed.
-pub fn difference(name: &str, old: &Value, new: &Value) -> String {
+pub(crate) fn difference(name: &str, old: &Value, new: &Value) -> String {
     text_diff::unified(&text(&shown(name, old), Some(0)), &text(&shown(name, new), Some(0)))
 }
 

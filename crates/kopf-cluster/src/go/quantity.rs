@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// An amount in billionths, with the sort of suffix that it was written with.
 #[derive(Clone, Copy, Debug)]
-pub struct Quantity {
+pub(crate) struct Quantity {
     nanos: i128,
     format: Format,
 }
@@ -25,7 +25,7 @@ enum Format {
 }
 
 /// The server's message about malformed quantities.
-pub const PATTERN_PROBLEM: &str =
+pub(crate) const PATTERN_PROBLEM: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
 const NANO: i128 = 1_000_000_000;
@@ -35,7 +35,7 @@ const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 
 impl Quantity {
     /// Reads a quantity out of a text or a number of an object.
-    pub fn of(value: &Value) -> Option<Self> {
+    pub(crate) fn of(value: &Value) -> Option<Self> {
         match value {
             Value::String(text) => Self::parse(text),
             Value::Number(number) => Self::parse(&number.to_string()),
@@ -43,7 +43,7 @@ impl Quantity {
         }
     }
 
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (negative, unsigned) = match text.as_bytes().first()? {
             b'-' => (true, &text[1..]),
             b'+' => (false, &text[1..]),
@@ -79,23 +79,23 @@ impl Quantity {
         Some(Self { nanos, format })
     }
 
-    pub fn is_negative(self) -> bool {
+    pub(crate) fn is_negative(self) -> bool {
         self.nanos < 0
     }
 
-    pub fn is_zero(self) -> bool {
+    pub(crate) fn is_zero(self) -> bool {
         self.nanos == 0
     }
 
-    pub fn is_whole(self) -> bool {
+    pub(crate) fn is_whole(self) -> bool {
         self.nanos % NANO == 0
     }
 
-    pub fn zero() -> Self {
+    pub(crate) fn zero() -> Self {
         Self { nanos: 0, format: Format::Decimal }
     }
 
-    pub fn one() -> Self {
+    pub(crate) fn one() -> Self {
         Self { nanos: NANO, format: Format::Decimal }
     }
 }

@@ -5,11 +5,11 @@ use serde_json::Value;
 use super::go_json;
 
 /// The fields of a struct: the name in objects, the name in quotes, and the fields below.
-pub type StructFields = &'static [(&'static str, &'static str, FieldShape)];
+pub(crate) type StructFields = &'static [(&'static str, &'static str, FieldShape)];
 
 /// How a field is shown.
 #[derive(Clone, Copy)]
-pub enum FieldShape {
+pub(crate) enum FieldShape {
     /// Unchanged; `null` if it is missing.
     Plain,
     /// A text; an empty one if it is missing.
@@ -21,7 +21,7 @@ pub enum FieldShape {
 }
 
 /// The text of a struct.
-pub fn quote(value: &Value, fields: StructFields) -> String {
+pub(crate) fn quote(value: &Value, fields: StructFields) -> String {
     let mut parts = Vec::new();
     for (name, shown, shape) in fields {
         let field = value.get(name).filter(|field| !field.is_null());
@@ -38,7 +38,7 @@ pub fn quote(value: &Value, fields: StructFields) -> String {
 }
 
 /// A label selector.
-pub fn selector(value: &Value) -> String {
+pub(crate) fn selector(value: &Value) -> String {
     const REQUIREMENT: StructFields = &[
         ("key", "key", FieldShape::Plain),
         ("operator", "operator", FieldShape::Plain),

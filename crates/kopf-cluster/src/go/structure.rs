@@ -60,7 +60,7 @@ enum Emptiness {
 }
 
 /// The object of a kind in which nothing is set, if the kind is known.
-pub fn empty(api_version: &str, kind: &str) -> Option<Map<String, Value>> {
+pub(crate) fn empty(api_version: &str, kind: &str) -> Option<Map<String, Value>> {
     let Structure { all, fields } = of_kind(api_version, kind)?;
     let mut object = Map::new();
     Normalizer { all, emptiness: Emptiness::Nothing, skips_metadata: false }.normalize_fields(fields, &mut object, 0);
@@ -93,7 +93,7 @@ impl StructField {
 }
 
 /// The Go struct of a kind, if it is built in.
-pub fn of_kind(api_version: &str, kind: &str) -> Option<Structure> {
+pub(crate) fn of_kind(api_version: &str, kind: &str) -> Option<Structure> {
     static STRUCTS: OnceLock<(Structs, Kinds)> = OnceLock::new();
     let (all, kinds) = STRUCTS.get_or_init(|| {
         let all = read();

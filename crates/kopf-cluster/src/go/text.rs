@@ -9,7 +9,7 @@ use std::fmt::Write;
 use serde_json::{Number, Value};
 
 /// A string in double quotes, with control characters escaped (`%q`).
-pub fn quote(text: &str) -> String {
+pub(crate) fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for character in text.chars() {
@@ -45,7 +45,7 @@ fn is_unprintable(character: char) -> bool {
 }
 
 /// A number as in messages (`%v`): the shortest text, with an exponent when it is long.
-pub fn number(value: &Number) -> String {
+pub(crate) fn number(value: &Number) -> String {
     match value.as_i64() {
         Some(integer) => integer.to_string(),
         None => float(value.as_f64().unwrap_or_default(), -5, 21),
@@ -53,12 +53,12 @@ pub fn number(value: &Number) -> String {
 }
 
 /// A float as in messages (`%v`).
-pub fn float_in_message(value: f64) -> String {
+pub(crate) fn float_in_message(value: f64) -> String {
     float(value, -5, 21)
 }
 
 /// A float in plain digits, however long it gets.
-pub fn float_in_digits(value: f64) -> String {
+pub(crate) fn float_in_digits(value: f64) -> String {
     float(value, i32::MIN, i32::MAX)
 }
 
@@ -78,7 +78,7 @@ fn float(value: f64, small: i32, large: i32) -> String {
 }
 
 /// A value as in messages (`%v`): bare strings, `[a b]` for lists and `map[a:1 b:2]` for objects.
-pub fn plain(value: &Value) -> String {
+pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::Bool(flag) => flag.to_string(),
@@ -97,7 +97,7 @@ pub fn plain(value: &Value) -> String {
 /// Turns whole floats into integers, as it happens when the server encodes them: `1.0` is stored
 /// as `1`. The front does this to custom resources after validation.
 #[cfg(test)]
-pub fn encode_whole_floats(value: &mut Value) {
+pub(crate) fn encode_whole_floats(value: &mut Value) {
     match value {
         Value::Number(number) => {
             if let Some(integer) =
@@ -113,7 +113,7 @@ pub fn encode_whole_floats(value: &mut Value) {
 }
 
 /// A value as the server's JSON encoder prints it: keys sorted, `<`, `>` and `&` escaped.
-pub fn json(value: &Value) -> String {
+pub(crate) fn json(value: &Value) -> String {
     let mut text = String::new();
     write_json(value, &mut text);
     text
@@ -187,7 +187,7 @@ fn write_json_string(string: &str, text: &mut String) {
 }
 
 /// The JSON type of a value, as the messages of `encoding/json` name it.
-pub fn type_name(value: &Value) -> &'static str {
+pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

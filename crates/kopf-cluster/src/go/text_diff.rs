@@ -22,7 +22,7 @@ struct DiffPart {
 }
 
 /// The differences; nothing if there are none.
-pub fn unified(old: &str, new: &str) -> String {
+pub(super) fn unified(old: &str, new: &str) -> String {
     let (a, b): (Vec<&str>, Vec<&str>) = (old.split('\n').collect(), new.split('\n').collect());
     let mut text = String::new();
     for hunk in hunks(&parts(&a, &b)) {

@@ -44,7 +44,7 @@ struct Advance {
 }
 
 /// The response to a control request; None for all other paths.
-pub fn answer(state: &Arc<State>, request: &Request) -> Option<Response> {
+pub(super) fn answer(state: &Arc<State>, request: &Request) -> Option<Response> {
     let path = request.path.strip_prefix(PREFIX)?;
     Some(control(state, request, path).unwrap_or_else(Response::from))
 }

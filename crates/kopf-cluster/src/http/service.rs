@@ -57,7 +57,7 @@ pub struct ClusterService {
 
 /// Which clients may send requests.
 #[derive(Clone, Debug)]
-pub enum Access {
+pub(crate) enum Access {
     /// All clients: only code in the same process can call.
     Trusted,
     /// Clients with the token of the cluster.

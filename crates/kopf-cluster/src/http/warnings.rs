@@ -8,7 +8,7 @@ const MAX_LENGTH_OF_ALL: usize = 4096;
 const MAX_LENGTH_OF_EACH: usize = 256;
 
 /// The warnings to send: without duplicates and control characters, and limited in length.
-pub fn limited(warnings: &[String]) -> Vec<String> {
+pub(super) fn limited(warnings: &[String]) -> Vec<String> {
     let mut unique: Vec<&String> = Vec::new();
     for warning in warnings {
         if !warning.is_empty() && !warning.contains(char::is_control) && !unique.contains(&warning) {

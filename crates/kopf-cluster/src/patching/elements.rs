@@ -7,7 +7,7 @@ use crate::go::go_plain;
 use super::strategic::{PATCH, StrategicPatchError, unknown_directive};
 
 /// Whether the items of both lists are objects; they must be all of one type.
-pub fn are_maps(first: &[Value], second: &[Value]) -> Result<bool, StrategicPatchError> {
+pub(super) fn are_maps(first: &[Value], second: &[Value]) -> Result<bool, StrategicPatchError> {
     let mut all = first.iter().chain(second);
     let Some(sample) = all.next() else {
         return Err(StrategicPatchError::Other("no elements in any of the given slices".to_owned()));
@@ -23,7 +23,7 @@ pub fn are_maps(first: &[Value], second: &[Value]) -> Result<bool, StrategicPatc
 }
 
 /// Carries out the `$patch` items of a list, and returns the list and the patch without them.
-pub fn apply_directives(
+pub(super) fn apply_directives(
     mut original: Vec<Value>,
     patch: Vec<Value>,
     merge_key: &str,
@@ -55,7 +55,7 @@ pub fn apply_directives(
 }
 
 /// Where the item with this key is.
-pub fn position_of(items: &[Value], merge_key: &str, key: &Value) -> Result<Option<usize>, StrategicPatchError> {
+pub(super) fn position_of(items: &[Value], merge_key: &str, key: &Value) -> Result<Option<usize>, StrategicPatchError> {
     for (position, item) in items.iter().enumerate() {
         if !item.is_object() {
             return Err(StrategicPatchError::Other(format!("value for key {position} is not a map")));
@@ -68,7 +68,7 @@ pub fn position_of(items: &[Value], merge_key: &str, key: &Value) -> Result<Opti
 }
 
 /// Each scalar once. The last item fills the gap of a repeated one, as on the server.
-pub fn without_repetitions(mut items: Vec<Value>) -> Vec<Value> {
+pub(super) fn without_repetitions(mut items: Vec<Value>) -> Vec<Value> {
     let mut first = 0;
     while first + 1 < items.len() {
         let mut second = first + 1;
@@ -85,7 +85,7 @@ pub fn without_repetitions(mut items: Vec<Value>) -> Vec<Value> {
 
 /// Puts a merged list in order: the items of the patch as the patch has them, the others as they
 /// were, both interleaved as they were.
-pub fn in_order(
+pub(super) fn in_order(
     merged: Vec<Value>,
     patch_order: &[Value],
     old_order: &[Value],
@@ -126,7 +126,7 @@ fn is_same(left: &Value, right: &Value, merge_key: &str) -> bool {
 }
 
 /// Whether the items of a patch follow the order of its `$setElementOrder`.
-pub fn check_order(patch: &[Value], order: &[Value], merge_key: &str) -> Result<(), StrategicPatchError> {
+pub(super) fn check_order(patch: &[Value], order: &[Value], merge_key: &str) -> Result<(), StrategicPatchError> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());
     }

@@ -16,7 +16,7 @@ const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
 /// Why a JSON patch cannot be applied. The texts are those of the server.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum JsonPatchError {
+pub(crate) enum JsonPatchError {
     /// The patch is not a list of operations; 400.
     #[error("error decoding patch: {0}")]
     Malformed(String),
@@ -31,7 +31,7 @@ pub enum JsonPatchError {
 #[cfg(test)]
 impl JsonPatchError {
     /// The HTTP status that the server answers with.
-    pub fn status_code(&self) -> u16 {
+    pub(crate) fn status_code(&self) -> u16 {
         match self {
             Self::Malformed(_) => 400,
             Self::TooLong(_) => 413,
@@ -41,7 +41,7 @@ impl JsonPatchError {
 }
 
 /// Applies a JSON patch to an object and returns the result.
-pub fn apply_json_patch(original: &Value, patch: &Value) -> Result<Value, JsonPatchError> {
+pub(crate) fn apply_json_patch(original: &Value, patch: &Value) -> Result<Value, JsonPatchError> {
     let operations = operations_of(patch)?;
     let mut document = original.clone();
     let mut copied_bytes = 0;

@@ -22,12 +22,12 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
-pub use apply::{ApplyError, apply};
-pub use field_set::FieldSet;
+pub(crate) use apply::{ApplyError, apply};
+pub(crate) use field_set::FieldSet;
 #[cfg(test)]
-pub use versions::OneVersion;
-pub use versions::{Unconverted, Versions};
-pub use zero::zero_object;
+pub(crate) use versions::OneVersion;
+pub(crate) use versions::{Unconverted, Versions};
+pub(crate) use zero::zero_object;
 
 use compare::{Comparison, compare};
 use managers::{FieldManager, ManagedFields, Operation};
@@ -35,7 +35,7 @@ use shape::Shape;
 use versions::changes_in;
 
 /// A write as the bookkeeping sees it.
-pub struct FieldWrite<'a> {
+pub(crate) struct FieldWrite<'a> {
     /// The versions of the kind.
     pub versions: &'a dyn Versions,
     /// The version of the request, such as `apps/v1`.
@@ -51,7 +51,7 @@ pub struct FieldWrite<'a> {
 }
 
 /// The name that a request is recorded under, if it gave none: the program of its user agent.
-pub fn manager_name(field_manager: &str, user_agent: &str) -> String {
+pub(crate) fn manager_name(field_manager: &str, user_agent: &str) -> String {
     if !field_manager.is_empty() {
         return field_manager.to_owned();
     }
@@ -61,7 +61,7 @@ pub fn manager_name(field_manager: &str, user_agent: &str) -> String {
 
 /// Records a create, an update or a patch: `new` gets the `managedFields` that it is stored with.
 /// `old` is the object before the write, absent for a create.
-pub fn record_write(write: &FieldWrite<'_>, old: Option<&Value>, new: &mut Value) {
+pub(crate) fn record_write(write: &FieldWrite<'_>, old: Option<&Value>, new: &mut Value) {
     let mut owners = owners_before(write, old, new);
     strip_managed_fields(new);
     // Objects whose managed fields were reset stay without them.
@@ -77,7 +77,7 @@ pub fn record_write(write: &FieldWrite<'_>, old: Option<&Value>, new: &mut Value
 }
 
 /// Keeps the old bookkeeping if a write changed nothing but the times in it.
-pub fn keep_times_of_no_change(old: &Value, new: &mut Value) {
+pub(crate) fn keep_times_of_no_change(old: &Value, new: &mut Value) {
     if !is_same_but_for_times(old, new) {
         return;
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 /// Applies a merge patch to an object and returns the result. A patch that is no object becomes
 /// the result itself, which the server then rejects as an object.
-pub fn apply_merge(original: &Value, patch: &Value) -> Value {
+pub(crate) fn apply_merge(original: &Value, patch: &Value) -> Value {
     let mut merged = original.clone();
     merge(&mut merged, patch);
     merged

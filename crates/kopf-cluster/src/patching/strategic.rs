@@ -18,7 +18,7 @@ const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList";
 
 /// Why a strategic merge patch cannot be applied. The texts are those of the server.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum StrategicPatchError {
+pub(crate) enum StrategicPatchError {
     /// A `$deleteFromPrimitiveList` names no field.
     #[error("invalid patch format of primitive list")]
     BadPrimitiveList,
@@ -38,7 +38,7 @@ pub enum StrategicPatchError {
 
 impl StrategicPatchError {
     /// The HTTP status that the server answers with.
-    pub fn status_code(&self) -> u16 {
+    pub(crate) fn status_code(&self) -> u16 {
         match self {
             Self::BadPrimitiveList | Self::BadRetainKeys | Self::BadSetElementOrder => 400,
             Self::ListOfLists => 422,
@@ -56,7 +56,7 @@ impl StrategicPatchError {
 }
 
 /// Applies a patch to an object of a built-in kind and returns the result.
-pub fn apply_strategic(schema: &Schema, original: &Value, patch: &Value) -> Result<Value, StrategicPatchError> {
+pub(crate) fn apply_strategic(schema: &Schema, original: &Value, patch: &Value) -> Result<Value, StrategicPatchError> {
     let (Value::Object(original), Value::Object(patch)) = (original, patch) else {
         return Err(StrategicPatchError::wrong_type("map[string]interface {}", patch));
     };

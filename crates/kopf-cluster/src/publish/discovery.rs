@@ -17,7 +17,7 @@ const DISCOVERY_TYPES: &str = "application/json, application/yaml, application/v
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// The versions of the core group.
-pub fn core_versions(accept: &str, address: &str) -> Response {
+pub(crate) fn core_versions(accept: &str, address: &str) -> Response {
     if wants_aggregated(accept) {
         return aggregated_answer(&capture::discovery("aggregatedApi"));
     }
@@ -27,7 +27,7 @@ pub fn core_versions(accept: &str, address: &str) -> Response {
 }
 
 /// All named groups.
-pub fn groups(catalog: &Catalog, accept: &str) -> Response {
+pub(crate) fn groups(catalog: &Catalog, accept: &str) -> Response {
     if wants_aggregated(accept) {
         let mut list = capture::discovery("aggregatedApis");
         if let Some(items) = list["items"].as_array_mut() {
@@ -43,7 +43,7 @@ pub fn groups(catalog: &Catalog, accept: &str) -> Response {
 }
 
 /// One named group.
-pub fn group(catalog: &Catalog, name: &str) -> Option<Response> {
+pub(crate) fn group(catalog: &Catalog, name: &str) -> Option<Response> {
     let mut group = match catalog.custom_groups().get(name) {
         Some(versions) => custom_group(name, versions),
         None => {
@@ -59,7 +59,7 @@ pub fn group(catalog: &Catalog, name: &str) -> Option<Response> {
 }
 
 /// The resources of a version of a group.
-pub fn resources(catalog: &Catalog, group: &str, version: &str) -> Response {
+pub(crate) fn resources(catalog: &Catalog, group: &str, version: &str) -> Response {
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     if !catalog.custom_groups().contains_key(group)
         && let Some(list) = capture::discovery("resources").get(&group_version)
@@ -75,7 +75,7 @@ pub fn resources(catalog: &Catalog, group: &str, version: &str) -> Response {
 }
 
 /// All paths of the server.
-pub fn root(catalog: &Catalog) -> Response {
+pub(crate) fn root(catalog: &Catalog) -> Response {
     let mut root = capture::discovery("root");
     if let Some(paths) = root["paths"].as_array_mut() {
         for (group, versions) in catalog.custom_groups() {
@@ -93,7 +93,7 @@ fn aggregated_answer(list: &Value) -> Response {
 }
 
 /// Rejects media types that discovery does not support.
-pub fn check_accepted(accept: &str) -> Result<(), StatusError> {
+pub(crate) fn check_accepted(accept: &str) -> Result<(), StatusError> {
     let readable = |entry: &str| {
         let mut parts = entry.split(';').map(str::trim);
         let media_type = parts.next().unwrap_or_default();

@@ -34,7 +34,7 @@ enum Encoding {
 }
 
 /// The one document of version 2. Of custom kinds, it has the definitions.
-pub fn version_2(catalog: &Catalog, accept: &str) -> Response {
+pub(crate) fn version_2(catalog: &Catalog, accept: &str) -> Response {
     let name = "openapi/v2";
     let custom = || custom_resources(catalog, None).into_iter();
     let definitions = || custom().map(|resource| (definition_name(resource), schema_of(resource, "#/definitions/")));
@@ -87,7 +87,7 @@ fn negotiate(accept: &str, protobuf: [&str; 2]) -> Option<Encoding> {
 }
 
 /// Where the documents of version 3 are.
-pub fn version_3_index(catalog: &Catalog) -> Response {
+pub(crate) fn version_3_index(catalog: &Catalog) -> Response {
     let mut index = capture::discovery("openapiV3");
     for (group, versions) in catalog.custom_groups() {
         for version in versions {
@@ -102,7 +102,7 @@ pub fn version_3_index(catalog: &Catalog) -> Response {
 }
 
 /// One document of version 3.
-pub fn version_3(catalog: &Catalog, path: &str, accept: &str) -> Option<Response> {
+pub(crate) fn version_3(catalog: &Catalog, path: &str, accept: &str) -> Option<Response> {
     let by_type = |answer: Response| answer.with_header(header::VARY, "Accept");
     let in_protobuf =
         |document: &Value| Response::bytes(200, protobuf::encode(document).into()).with_type(PROTOBUF_V3[0]);

@@ -16,7 +16,7 @@ use crate::store::Stored;
 
 /// How to send the objects of a resource to one client.
 #[derive(Clone, Copy, Debug)]
-pub struct Renderer<'a> {
+pub(crate) struct Renderer<'a> {
     pub resource: &'a ResourceType,
     pub representation: Representation,
     /// For the ages of tables.
@@ -25,7 +25,7 @@ pub struct Renderer<'a> {
 
 /// The metadata of a list.
 #[derive(Clone, Debug, Default)]
-pub struct ListMeta {
+pub(crate) struct ListMeta {
     pub version: u64,
     pub continue_token: String,
     pub remaining: Option<u64>,
@@ -33,7 +33,7 @@ pub struct ListMeta {
 
 impl Renderer<'_> {
     /// One object.
-    pub fn object(&self, stored: &Stored) -> Vec<u8> {
+    pub(crate) fn object(&self, stored: &Stored) -> Vec<u8> {
         match self.representation {
             Representation::Objects => self.typed(stored),
             Representation::Metadata => to_bytes(&partial(self.resource, &decode(self.resource, stored))),
@@ -45,7 +45,7 @@ impl Renderer<'_> {
     }
 
     /// An object that is not stored (yet): the answer of a write.
-    pub fn value(&self, mut value: Value) -> Vec<u8> {
+    pub(crate) fn value(&self, mut value: Value) -> Vec<u8> {
         match self.representation {
             Representation::Objects => {
                 put_type(&mut value, self.resource);
@@ -61,7 +61,7 @@ impl Renderer<'_> {
     }
 
     /// A list of objects.
-    pub fn list(&self, objects: &[impl AsRef<Stored>], meta: &ListMeta) -> Bytes {
+    pub(crate) fn list(&self, objects: &[impl AsRef<Stored>], meta: &ListMeta) -> Bytes {
         match self.representation {
             Representation::Objects => self.typed_list(objects, meta).into(),
             Representation::Metadata => {
@@ -83,7 +83,7 @@ impl Renderer<'_> {
     }
 
     /// An event of a watch. The columns of a table are sent with the first event only.
-    pub fn event(&self, kind: &str, stored: &Stored, version: u64, first: bool) -> Vec<u8> {
+    pub(crate) fn event(&self, kind: &str, stored: &Stored, version: u64, first: bool) -> Vec<u8> {
         let object = match self.representation {
             Representation::Objects if stored.version == version => self.typed(stored),
             Representation::Table(_) => {
@@ -97,7 +97,7 @@ impl Renderer<'_> {
 
     /// A sign of life that tells the version up to which everything has been sent: an object of
     /// which nothing else is known.
-    pub fn bookmark(&self, version: u64, ends_initial_events: bool, first: bool) -> Vec<u8> {
+    pub(crate) fn bookmark(&self, version: u64, ends_initial_events: bool, first: bool) -> Vec<u8> {
         let mut object = json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(),
             "metadata": {"resourceVersion": version.to_string()}});
         if ends_initial_events {
@@ -181,7 +181,7 @@ impl Renderer<'_> {
 
 /// An object as data, with its type, in the version of the resource; what only a webhook could
 /// convert stays in the version in which it is stored.
-pub fn decode(resource: &ResourceType, stored: &Stored) -> Value {
+pub(crate) fn decode(resource: &ResourceType, stored: &Stored) -> Value {
     let mut value = stored.decode();
     convert::from_storage(resource, &mut value);
     if convert::is_needed(resource) {
@@ -202,7 +202,7 @@ fn normalize(resource: &ResourceType, value: &mut Value) {
 }
 
 /// Puts `kind` and `apiVersion` in front of an object.
-pub fn put_type(value: &mut Value, resource: &ResourceType) {
+pub(crate) fn put_type(value: &mut Value, resource: &ResourceType) {
     let is_typed = value.as_object().is_some_and(|fields| {
         let is = |field: Option<(&String, &Value)>, name: &str, text: &str| {
             field.is_some_and(|(field, value)| field == name && value.as_str() == Some(text))
@@ -223,7 +223,7 @@ pub fn put_type(value: &mut Value, resource: &ResourceType) {
 }
 
 /// An error as an event of a watch.
-pub fn error_event(status: &Value) -> Vec<u8> {
+pub(crate) fn error_event(status: &Value) -> Vec<u8> {
     event_line("ERROR", &to_bytes(status))
 }
 

@@ -13,7 +13,7 @@ use crate::catalog::{PrinterColumn, ResourceType};
 use crate::support::capture;
 
 /// The definitions of the columns.
-pub fn columns(resource: &ResourceType) -> Value {
+pub(super) fn columns(resource: &ResourceType) -> Value {
     match resource.custom() {
         None => captured_columns(&format!("{}/{}", resource.api_version(), resource.plural)),
         Some(custom) if custom.columns.is_empty() => {
@@ -34,12 +34,12 @@ pub fn columns(resource: &ResourceType) -> Value {
 }
 
 /// Whether the kind has the default columns only.
-pub fn is_plain(resource: &ResourceType) -> bool {
+pub(super) fn is_plain(resource: &ResourceType) -> bool {
     columns(resource)[1]["name"] == "Created At"
 }
 
 /// The cells of an object, one per column.
-pub fn cells(resource: &ResourceType, object: &Value, now: Timestamp) -> Vec<Value> {
+pub(super) fn cells(resource: &ResourceType, object: &Value, now: Timestamp) -> Vec<Value> {
     let name = object["metadata"]["name"].clone();
     match resource.custom() {
         None => {
@@ -88,7 +88,7 @@ fn custom_cell(column: &PrinterColumn, object: &Value, now: Timestamp) -> Value 
 }
 
 /// How long ago a time was.
-pub fn age(time: &Value, now: Timestamp) -> Value {
+pub(super) fn age(time: &Value, now: Timestamp) -> Value {
     match time.as_str().and_then(|text| text.parse::<Timestamp>().ok()) {
         Some(time) => json!(human_duration(now.duration_since(time).as_secs())),
         None => json!("<unknown>"),
@@ -96,7 +96,7 @@ pub fn age(time: &Value, now: Timestamp) -> Value {
 }
 
 /// A duration in its two largest units.
-pub fn human_duration(seconds: i64) -> String {
+pub(super) fn human_duration(seconds: i64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let with = |first: i64, unit: char, second: i64, smaller: char| match second {
         0 => format!("{first}{unit}"),

@@ -12,37 +12,37 @@ use crate::values::selector::{FieldSelector, LabelSelector};
 
 /// The parameters of a request, in their order.
 #[derive(Clone, Debug, Default)]
-pub struct Query {
+pub(crate) struct Query {
     pairs: Vec<(String, String)>,
 }
 
 impl Query {
-    pub fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         // The server drops malformed parameters.
         let pairs = text.split('&').filter(|pair| !pair.contains(';') && is_well_encoded(pair));
         Self { pairs: pairs.flat_map(|pair| form_urlencoded::parse(pair.as_bytes()).into_owned()).collect() }
     }
 
     /// The first value of a parameter.
-    pub fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     /// The first non-empty value of a parameter.
-    pub fn text(&self, name: &str) -> Option<&str> {
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.is_empty())
     }
 
-    pub fn all(&self, name: &str) -> Vec<&str> {
+    pub(crate) fn all(&self, name: &str) -> Vec<&str> {
         self.pairs.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str()).collect()
     }
 
     /// A flag is set unless its value is false.
-    pub fn flag(&self, name: &str) -> bool {
+    pub(crate) fn flag(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| !value.eq_ignore_ascii_case("false") && value != "0")
     }
 
-    pub fn number(&self, name: &str) -> Result<Option<i64>, StatusError> {
+    pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, StatusError> {
         let Some(text) = self.get(name) else { return Ok(None) };
         let refuse =
             |error| StatusError::bad_request(format!("strconv.ParseInt: parsing {text:?}: {}", go_error(&error)));
@@ -66,13 +66,13 @@ fn go_error(error: &ParseIntError) -> &'static str {
 
 /// Which objects of a resource a request selects.
 #[derive(Clone, Debug, Default)]
-pub struct Selectors {
+pub(crate) struct Selectors {
     pub labels: LabelSelector,
     pub fields: FieldSelector,
 }
 
 impl Selectors {
-    pub fn parse(query: &Query) -> Result<Self, StatusError> {
+    pub(crate) fn parse(query: &Query) -> Result<Self, StatusError> {
         let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default());
         let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default());
         Ok(Self {
@@ -81,14 +81,14 @@ impl Selectors {
         })
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 }
 
 /// How to interpret the `resourceVersion` of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VersionMatch {
+pub(crate) enum VersionMatch {
     /// Any state that is not older.
     NotOlderThan,
     /// Exactly that state.
@@ -97,7 +97,7 @@ pub enum VersionMatch {
 
 /// The options of lists and watches.
 #[derive(Clone, Debug)]
-pub struct ListOptions {
+pub(crate) struct ListOptions {
     pub selectors: Selectors,
     /// None if the parameter is missing or empty.
     pub version: Option<u64>,
@@ -111,14 +111,14 @@ pub struct ListOptions {
 }
 
 /// The `resourceVersion` of a request for a single object.
-pub fn version_of(query: &Query) -> Result<Option<u64>, StatusError> {
+pub(crate) fn version_of(query: &Query) -> Result<Option<u64>, StatusError> {
     let version =
         query.text("resourceVersion").map(|text| text.parse().map_err(|error| invalid_version(text, &error, true)));
     version.transpose()
 }
 
 impl ListOptions {
-    pub fn parse(query: &Query, watching: bool) -> Result<Self, StatusError> {
+    pub(crate) fn parse(query: &Query, watching: bool) -> Result<Self, StatusError> {
         let version_text = query.text("resourceVersion");
         let mut match_text = query.text("resourceVersionMatch");
         let mut send_initial_events = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
@@ -211,7 +211,7 @@ fn check_list(
 
 /// What the server does about unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FieldValidation {
+pub(crate) enum FieldValidation {
     /// It drops them silently.
     Ignore,
     /// It drops them with a warning.
@@ -223,7 +223,7 @@ pub enum FieldValidation {
 
 /// The options of writes.
 #[derive(Clone, Debug, Default)]
-pub struct WriteOptions {
+pub(crate) struct WriteOptions {
     /// Whether the server does everything but the write.
     pub dry_run: bool,
     pub field_validation: FieldValidation,
@@ -235,7 +235,7 @@ pub struct WriteOptions {
 
 impl WriteOptions {
     /// `kind` is the kind of the options in messages: `CreateOptions`, `PatchOptions`, …
-    pub fn parse(query: &Query, kind: &str) -> Result<Self, StatusError> {
+    pub(crate) fn parse(query: &Query, kind: &str) -> Result<Self, StatusError> {
         let dry_run = check_dry_run(&query.all("dryRun"), kind)?;
         let field_validation = match query.text("fieldValidation") {
             None | Some("Warn") => FieldValidation::Warn,
@@ -263,7 +263,7 @@ impl WriteOptions {
 }
 
 /// Whether the values of `dryRun` ask for a dry run; all of them must be known.
-pub fn check_dry_run(values: &[&str], kind: &str) -> Result<bool, StatusError> {
+pub(crate) fn check_dry_run(values: &[&str], kind: &str) -> Result<bool, StatusError> {
     match values.iter().any(|value| *value != "All") {
         true => {
             let error = FieldError::not_supported("dryRun", json!(values), &["All".to_owned()]);

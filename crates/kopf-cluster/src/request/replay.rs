@@ -17,7 +17,7 @@ use crate::catalog::webhooks::Target;
 
 /// What one request has learnt. Empty for requests that need nobody's word.
 #[derive(Debug, Default)]
-pub struct Replay {
+pub(crate) struct Replay {
     known: Mutex<Known>,
 }
 
@@ -35,7 +35,7 @@ struct Known {
 
 /// An answer, with the uid of the question.
 #[derive(Clone, Debug)]
-pub struct Answered {
+pub(crate) struct Answered {
     pub uid: String,
     /// The decoded body, or why there is none.
     pub outcome: Result<Value, String>,
@@ -43,7 +43,7 @@ pub struct Answered {
 
 impl Replay {
     /// The answer to a question; None if it has to be asked first.
-    pub fn ask(&self, key: &str, call: impl FnOnce() -> Call) -> Option<Answered> {
+    pub(crate) fn ask(&self, key: &str, call: impl FnOnce() -> Call) -> Option<Answered> {
         let mut known = self.known();
         if let Some(answered) = known.answers.get(key) {
             return Some(answered.clone());
@@ -53,7 +53,11 @@ impl Replay {
     }
 
     /// What was decided in an earlier run, or is decided now.
-    pub fn once(&self, key: &str, decide: impl FnOnce() -> Result<Value, StatusError>) -> Result<Value, StatusError> {
+    pub(crate) fn once(
+        &self,
+        key: &str,
+        decide: impl FnOnce() -> Result<Value, StatusError>,
+    ) -> Result<Value, StatusError> {
         if let Some(decided) = self.known().decided.get(key) {
             return Ok(decided.clone());
         }
@@ -63,31 +67,31 @@ impl Replay {
     }
 
     /// Ends a run that cannot go on without answers. The client never sees it.
-    pub fn wait() -> StatusError {
+    pub(crate) fn wait() -> StatusError {
         StatusError::internal("an answer from outside is awaited")
     }
 
-    pub fn warn(&self, warning: impl Into<String>) {
+    pub(crate) fn warn(&self, warning: impl Into<String>) {
         self.known().warnings.push(warning.into());
     }
 
     /// Starts a run.
-    pub fn begin(&self) {
+    pub(crate) fn begin(&self) {
         let mut known = self.known();
         known.pending.clear();
         known.warnings.clear();
     }
 
     /// What the run would like to know.
-    pub fn take_pending(&self) -> Vec<(String, Call)> {
+    pub(crate) fn take_pending(&self) -> Vec<(String, Call)> {
         std::mem::take(&mut self.known().pending)
     }
 
-    pub fn learn(&self, key: String, answered: Answered) {
+    pub(crate) fn learn(&self, key: String, answered: Answered) {
         self.known().answers.insert(key, answered);
     }
 
-    pub fn take_warnings(&self) -> Vec<String> {
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut self.known().warnings)
     }
 
@@ -98,7 +102,7 @@ impl Replay {
 
 /// A question to a webhook.
 #[derive(Debug)]
-pub struct Call {
+pub(crate) struct Call {
     pub target: Arc<Target>,
     pub timeout: Duration,
     pub uid: String,

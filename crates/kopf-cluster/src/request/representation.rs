@@ -10,7 +10,7 @@ use crate::go::internal_package;
 
 /// What the server turns the objects of a response into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Representation {
+pub(crate) enum Representation {
     /// The objects themselves.
     Objects,
     /// Only the metadata is sent.
@@ -21,7 +21,7 @@ pub enum Representation {
 
 /// What a row carries besides its cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RowObject {
+pub(crate) enum RowObject {
     /// Nothing.
     Nothing,
     /// The metadata of the object.
@@ -36,7 +36,7 @@ const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kube
 
 impl Representation {
     /// The first representation in the header that this server supports.
-    pub fn negotiate(accept: &str, query: &Query) -> Result<Self, StatusError> {
+    pub(crate) fn negotiate(accept: &str, query: &Query) -> Result<Self, StatusError> {
         if accept.trim().is_empty() {
             return Ok(Self::Objects);
         }
@@ -69,7 +69,7 @@ impl Representation {
 }
 
 /// Rejects clients that accept none of the media types of built-in kinds.
-pub fn check_representation(accept: &str, watching: bool) -> Result<(), StatusError> {
+pub(crate) fn check_representation(accept: &str, watching: bool) -> Result<(), StatusError> {
     let readable = |entry: &str| {
         let media_type = entry.split(';').next().unwrap_or_default().trim();
         media_type == "*/*" || media_type == "application/*" || ACCEPTED.split(", ").any(|sent| sent == media_type)
@@ -82,20 +82,20 @@ pub fn check_representation(accept: &str, watching: bool) -> Result<(), StatusEr
 }
 
 /// Rejects watches in YAML: a stream of YAML has no marker for the end of an event.
-pub fn check_stream(accept: &str) -> Result<(), StatusError> {
+pub(crate) fn check_stream(accept: &str) -> Result<(), StatusError> {
     const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
     if wants_yaml(accept) { Err(StatusError::not_acceptable(STREAMS)) } else { Ok(()) }
 }
 
 /// Whether YAML is the first accepted media type that the server can send.
-pub fn wants_yaml(accept: &str) -> bool {
+pub(crate) fn wants_yaml(accept: &str) -> bool {
     let media_types = accept.split(',').map(|entry| entry.split(';').next().unwrap_or_default().trim());
     let known = ["application/json", "application/yaml", "application/*", "*/*"];
     media_types.into_iter().find(|media_type| known.contains(media_type)) == Some("application/yaml")
 }
 
 /// Whether the client asks for metadata as a list.
-pub fn asks_for_list(accept: &str) -> bool {
+pub(crate) fn asks_for_list(accept: &str) -> bool {
     asked_form(accept) == Some("PartialObjectMetadataList")
 }
 
@@ -107,7 +107,7 @@ fn asked_form(accept: &str) -> Option<&str> {
 }
 
 /// Rejects requests for metadata as a list where the response is an object, and vice versa.
-pub fn check_partial(accept: &str, resource: &ResourceType, is_list: bool) -> Result<(), StatusError> {
+pub(crate) fn check_partial(accept: &str, resource: &ResourceType, is_list: bool) -> Result<(), StatusError> {
     let (package, kind, list) = match resource.custom() {
         Some(_) => ("unstructured", "Unstructured", "UnstructuredList"),
         None => (internal_package(&resource.group), resource.kind.as_str(), resource.list_kind.as_str()),

@@ -10,7 +10,7 @@ use crate::catalog::{Catalog, ResourceType};
 
 /// What a path refers to.
 #[derive(Clone, Debug)]
-pub enum Route {
+pub(crate) enum Route {
     /// The list of all paths.
     Root,
     Version,
@@ -41,7 +41,7 @@ pub enum Route {
 
 /// A path to an object, a collection, or a subresource.
 #[derive(Clone, Debug)]
-pub struct ObjectRoute {
+pub(crate) struct ObjectRoute {
     pub resource: Arc<ResourceType>,
     /// None for cluster-scoped resources, and for all namespaces.
     pub namespace: Option<String>,
@@ -54,7 +54,7 @@ pub struct ObjectRoute {
 
 /// Why a path refers to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RouteError {
+pub(crate) enum RouteError {
     /// No path starts like that; the response is plain text.
     #[error("404 page not found")]
     NoSuchPath,
@@ -64,7 +64,7 @@ pub enum RouteError {
 }
 
 /// Finds the route of a path.
-pub fn find(catalog: &Catalog, path: &str) -> Result<Route, RouteError> {
+pub(crate) fn find(catalog: &Catalog, path: &str) -> Result<Route, RouteError> {
     if path.starts_with("//") {
         return Err(RouteError::NoSuchPath);
     }

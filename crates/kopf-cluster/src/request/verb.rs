@@ -7,7 +7,7 @@ use super::routes::ObjectRoute;
 use crate::catalog::Verb;
 
 /// The verb of a request for objects; None if no resource allows such a request.
-pub fn verb_of(request: &Request, route: &ObjectRoute) -> Option<Verb> {
+pub(crate) fn verb_of(request: &Request, route: &ObjectRoute) -> Option<Verb> {
     let watching = route.watching || (route.name.is_none() && request.query.flag("watch"));
     // Objects are created in a namespace, not over all of them.
     let everywhere = route.resource.namespaced && route.namespace.is_none();

@@ -18,7 +18,7 @@ use super::validation_rule::ValidationRule;
 const MAX_DEPTH: usize = 200;
 
 /// Compiles a schema without references. Its root is the first node.
-pub fn compile(schema: &Value) -> Result<Vec<Node>, SchemaError> {
+pub(super) fn compile(schema: &Value) -> Result<Vec<Node>, SchemaError> {
     let definitions = Map::new();
     let mut compiler = Compiler::new(Vec::new(), &definitions);
     compiler.add(schema, 0)?;
@@ -26,7 +26,7 @@ pub fn compile(schema: &Value) -> Result<Vec<Node>, SchemaError> {
 }
 
 /// Compiles a definition and all those that it reaches. Its root is the first of the added nodes.
-pub fn append(nodes: &mut Vec<Node>, name: &str, definitions: &Map<String, Value>) -> Result<(), SchemaError> {
+pub(super) fn append(nodes: &mut Vec<Node>, name: &str, definitions: &Map<String, Value>) -> Result<(), SchemaError> {
     let first = nodes.len();
     let mut compiler = Compiler::new(std::mem::take(nodes), definitions);
     compiler.refer(name)?;

@@ -13,7 +13,7 @@ use crate::go::text::{number, quote};
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 
 /// Why a value cannot be decoded; the first reason in the order of the document.
-pub fn decoding_error(schema: &Schema, value: &Value) -> Option<String> {
+pub(super) fn decoding_error(schema: &Schema, value: &Value) -> Option<String> {
     let field_at = DecodedField { structure: String::new(), path: String::new() };
     decode(schema, schema.root_id(), value, &field_at).err()
 }
@@ -115,7 +115,7 @@ fn decode_text(node: &Node, text: &str) -> Result<(), String> {
 }
 
 /// Where a text stops being base64, if it does.
-pub fn first_bad_base64(text: &str) -> Option<usize> {
+pub(crate) fn first_bad_base64(text: &str) -> Option<usize> {
     let body = text.trim_end_matches('=');
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
     // Missing padding is reported at the start of the last group.

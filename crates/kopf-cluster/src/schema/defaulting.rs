@@ -9,7 +9,7 @@ use super::Schema;
 use super::node::{Additional, Node, NodeId};
 
 /// Fills in the defaults, also inside of the values that were just filled in.
-pub fn default(schema: &Schema, value: &mut Value) {
+pub(super) fn default(schema: &Schema, value: &mut Value) {
     visit(schema, schema.root_id(), value);
 }
 
@@ -60,7 +60,7 @@ fn replace_null(node: &Node, value: &mut Value) {
 }
 
 /// Drops the nulls that the schema neither allows nor has a default for.
-pub fn drop_nulls(schema: &Schema, value: &mut Value) {
+pub(super) fn drop_nulls(schema: &Schema, value: &mut Value) {
     drop_nulls_below(schema, Some(schema.root_id()), value);
 }
 
@@ -85,7 +85,7 @@ fn drop_nulls_below(schema: &Schema, id: Option<NodeId>, value: &mut Value) {
 }
 
 /// The node of a field, known by its name or as a value of a mapping.
-pub fn field_node(node: &Node, name: &str) -> Option<NodeId> {
+pub(super) fn field_node(node: &Node, name: &str) -> Option<NodeId> {
     node.properties.get(name).copied().or(match node.additional {
         Additional::Values(values) => Some(values),
         Additional::Unspecified | Additional::Anything | Additional::Nothing => None,

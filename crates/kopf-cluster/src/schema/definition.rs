@@ -17,7 +17,7 @@ use crate::go::field_error::{self, FieldError};
 ///
 /// The server reports the schema at that path if all versions share it, and at
 /// `spec.versions[0].schema.openAPIV3Schema` otherwise.
-pub fn check_definition(schema: &Value, path: &str) -> Vec<FieldError> {
+pub(crate) fn check_definition(schema: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = unsupported::check(schema, path);
     if flag(schema, "nullable") {
         errors.push(FieldError::forbidden(field_error::child(path, "nullable"), "nullable cannot be true at the root"));

@@ -12,7 +12,7 @@ use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 
 /// The paths of fields that occur more than once, in the order of the document, each once.
 /// For a malformed document, the fields found before the error.
-pub fn duplicate_fields(raw: &[u8]) -> Vec<String> {
+pub(crate) fn duplicate_fields(raw: &[u8]) -> Vec<String> {
     let found = RefCell::new(Vec::new());
     let mut parser = serde_json::Deserializer::from_slice(raw);
     // The document has been parsed once already: errors were reported there.

@@ -9,12 +9,12 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// Whether the API checks this format at all. Dashes in names do not matter.
-pub fn is_known(format: &str) -> bool {
+pub(super) fn is_known(format: &str) -> bool {
     check_of(&normalised(format)).is_some()
 }
 
 /// Whether a text has the format; texts of unknown formats always have it.
-pub fn matches(format: &str, text: &str) -> bool {
+pub(super) fn matches(format: &str, text: &str) -> bool {
     check_of(&normalised(format)).is_none_or(|check| check(text))
 }
 

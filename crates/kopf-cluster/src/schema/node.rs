@@ -13,7 +13,7 @@ use super::pattern::Pattern;
 use super::validation_rule::ValidationRule;
 
 /// The number of a node within its schema.
-pub type NodeId = u32;
+pub(crate) type NodeId = u32;
 
 /// The schema of one value.
 #[derive(Clone, Debug, Default)]

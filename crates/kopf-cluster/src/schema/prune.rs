@@ -12,7 +12,7 @@ use super::node::{Additional, NodeId};
 const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// Removes the unknown fields of an object and returns their paths, as [`unknown_fields`] does.
-pub fn prune(schema: &Schema, value: &mut Value) -> Vec<String> {
+pub(super) fn prune(schema: &Schema, value: &mut Value) -> Vec<String> {
     let found: Vec<Vec<OwnedStep>> = find(schema, value, true);
     for path in &found {
         remove(value, path);
@@ -22,12 +22,12 @@ pub fn prune(schema: &Schema, value: &mut Value) -> Vec<String> {
 
 /// The paths of the unknown fields, in the order of the server: as they come in built-in kinds;
 /// sorted in custom resources, after those of the metadata.
-pub fn unknown_fields(schema: &Schema, value: &Value) -> Vec<String> {
+pub(super) fn unknown_fields(schema: &Schema, value: &Value) -> Vec<String> {
     texts(schema, &find(schema, value, true))
 }
 
 /// The paths of the unknown fields of a value that is not a whole object.
-pub fn unknown_parts(schema: &Schema, value: &Value) -> Vec<String> {
+pub(super) fn unknown_parts(schema: &Schema, value: &Value) -> Vec<String> {
     texts(schema, &find(schema, value, false))
 }
 

@@ -21,7 +21,7 @@ use crate::go::field_error::{FieldError, FieldErrorKind};
 
 /// Which part of an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ValidationScope {
+pub(super) enum ValidationScope {
     /// The object as such.
     Whole,
     /// Its status alone.
@@ -29,7 +29,7 @@ pub enum ValidationScope {
 }
 
 /// All complaints about an object.
-pub fn validate(schema: &Schema, new: &Value, old: Option<&Value>, part: ValidationScope) -> Vec<FieldError> {
+pub(super) fn validate(schema: &Schema, new: &Value, old: Option<&Value>, part: ValidationScope) -> Vec<FieldError> {
     let mut errors = match part {
         ValidationScope::Whole => validator::check(schema, schema.root_id(), new, old, ""),
         ValidationScope::Status => check_status(schema, new, old),
@@ -51,7 +51,7 @@ pub fn validate(schema: &Schema, new: &Value, old: Option<&Value>, part: Validat
 }
 
 /// All errors in a value that is not a whole object, such as a default.
-pub fn validate_part(schema: &Schema, value: &Value, path: &str) -> Vec<FieldError> {
+pub(super) fn validate_part(schema: &Schema, value: &Value, path: &str) -> Vec<FieldError> {
     validator::check(schema, schema.root_id(), value, None, path)
 }
 

@@ -9,7 +9,7 @@ use crate::store::{ObjectKey, Stored};
 
 /// The allocations of all services; each version of a service is parsed once.
 #[derive(Debug, Default)]
-pub struct ServiceAllocations {
+pub(crate) struct ServiceAllocations {
     entries: Mutex<HashMap<ObjectKey, ServiceEntry>>,
 }
 
@@ -36,13 +36,13 @@ struct ServicePort {
 
 /// All allocated addresses and ports.
 #[derive(Debug, Default)]
-pub struct AllocatedAddresses {
+pub(crate) struct AllocatedAddresses {
     pub addresses: HashSet<String>,
     pub ports: HashSet<i64>,
 }
 
 impl ServiceAllocations {
-    pub fn taken(&self, services: &[Arc<Stored>]) -> AllocatedAddresses {
+    pub(crate) fn taken(&self, services: &[Arc<Stored>]) -> AllocatedAddresses {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         // Entries of deleted services are dropped when there are too many.
         if entries.len() > 2 * services.len() + 64 {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 /// The namespace and the name of an object. The order is that of the keys `namespace/name` in etcd.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ObjectKey {
+pub(crate) struct ObjectKey {
     /// Empty for cluster-scoped objects.
     pub namespace: Arc<str>,
     pub name: Arc<str>,
 }
 
 impl ObjectKey {
-    pub fn new(namespace: &str, name: &str) -> Self {
+    pub(crate) fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 }

@@ -15,16 +15,16 @@
 
 mod directory;
 mod identity;
-pub mod journal;
-pub mod record;
+pub(crate) mod journal;
+pub(crate) mod record;
 mod recovery;
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use identity::Identity;
-pub use journal::Journal;
+pub(crate) use identity::Identity;
+pub(crate) use journal::Journal;
 
 use super::Store;
 use crate::support::options::Options;
@@ -58,14 +58,14 @@ fn process_text(process: &Option<u32>) -> String {
 }
 
 /// The recovered state of a data directory.
-pub struct Opened {
+pub(crate) struct Opened {
     pub store: Store,
     pub journal: Journal,
     pub identity: Identity,
 }
 
 /// Opens a data directory, or creates it.
-pub fn open(path: &Path, options: &Options) -> Result<Opened, OpenError> {
+pub(crate) fn open(path: &Path, options: &Options) -> Result<Opened, OpenError> {
     let lock = directory::lock(path)?;
     let identity = Identity::load(path, options.token.as_deref())?;
     let recovered = recovery::recover(path)?;

@@ -15,7 +15,7 @@ const API_VERSION: &[u8] = b"{\"apiVersion\":\"";
 
 /// One version of an object. It is immutable; readers share it.
 #[derive(Debug)]
-pub struct Stored {
+pub(crate) struct Stored {
     pub object_key: ObjectKey,
     /// The global version at which it was written.
     pub version: u64,
@@ -31,7 +31,7 @@ pub struct Stored {
 
 /// An object that is serialized except for its version, before the store is locked.
 #[derive(Debug)]
-pub struct Draft {
+pub(crate) struct Draft {
     deleting: bool,
     owners: Box<[Box<str>]>,
     labels: Box<[(Box<str>, Box<str>)]>,
@@ -42,7 +42,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    pub fn of(value: Value) -> Self {
+    pub(crate) fn of(value: Value) -> Self {
         thread_local! {
             static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
         }
@@ -70,7 +70,7 @@ impl Draft {
     }
 
     /// The object with a key and a version.
-    pub fn at(self, object_key: ObjectKey, version: u64) -> Stored {
+    pub(crate) fn at(self, object_key: ObjectKey, version: u64) -> Stored {
         let Self { deleting, owners, labels, text, version_at } = self;
         let raw = match version_at.and_then(|at| text.split_at_checked(at)) {
             None => Bytes::from(text.into_boxed_slice()),
@@ -212,29 +212,29 @@ impl Stored {
     }
 
     /// The uids of the owners of the object.
-    pub fn owners(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn owners(&self) -> impl Iterator<Item = &str> {
         self.owners.iter().map(|uid| &**uid)
     }
 
     /// A label of the object.
-    pub fn label(&self, key: &str) -> Option<&str> {
+    pub(crate) fn label(&self, key: &str) -> Option<&str> {
         self.labels.iter().find(|(name, _)| &**name == key).map(|(_, value)| &**value)
     }
 
     /// The same object in another API version of its resource.
-    pub fn with_value(&self, value: Value) -> Self {
+    pub(crate) fn with_value(&self, value: Value) -> Self {
         Draft::of(value).at(self.object_key.clone(), self.version)
     }
 
     /// The API version in which it is stored; None for built-in kinds.
-    pub fn api_version(&self) -> Option<&str> {
+    pub(crate) fn api_version(&self) -> Option<&str> {
         let rest = self.raw.strip_prefix(API_VERSION)?;
         let end = rest.iter().position(|byte| *byte == b'"')?;
         std::str::from_utf8(&rest[..end]).ok()
     }
 
     /// The text of all fields but `apiVersion`, up to the end of the object.
-    pub fn fields_text(&self) -> &[u8] {
+    pub(crate) fn fields_text(&self) -> &[u8] {
         match self.api_version() {
             // A comma follows the closing quote, since every object has metadata.
             Some(version) => self.raw.get(API_VERSION.len() + version.len() + 2..).unwrap_or(b"}"),
@@ -243,7 +243,7 @@ impl Stored {
     }
 
     /// The decoded object, still without `kind`.
-    pub fn decode(&self) -> Value {
+    pub(crate) fn decode(&self) -> Value {
         serde_json::from_slice(&self.raw).unwrap_or_default()
     }
 }

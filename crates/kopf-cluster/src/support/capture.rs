@@ -18,7 +18,7 @@ static ARCHIVE: &[u8] = include_bytes!("../../data/kubernetes-1.36.3.capture");
 pub const KUBERNETES_VERSION: &str = "v1.36.3";
 
 /// A captured document as text, such as `openapi/v3/apis/apps/v1`; None if there is none.
-pub fn document(name: &str) -> Option<Bytes> {
+pub(crate) fn document(name: &str) -> Option<Bytes> {
     static UNPACKED: OnceLock<Mutex<HashMap<String, Bytes>>> = OnceLock::new();
     let unpacked = UNPACKED.get_or_init(Mutex::default);
     if let Some(known) = unpacked.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
@@ -30,7 +30,7 @@ pub fn document(name: &str) -> Option<Bytes> {
 }
 
 /// A captured document as data; cached for the life of the process.
-pub fn value(name: &str) -> Option<Arc<Value>> {
+pub(crate) fn value(name: &str) -> Option<Arc<Value>> {
     static DECODED: OnceLock<Mutex<HashMap<String, Arc<Value>>>> = OnceLock::new();
     let decoded = DECODED.get_or_init(Mutex::default);
     if let Some(known) = decoded.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
@@ -42,7 +42,7 @@ pub fn value(name: &str) -> Option<Arc<Value>> {
 }
 
 /// A part of the discovery document: `version`, `apis`, `aggregatedApis`, …
-pub fn discovery(part: &str) -> Value {
+pub(crate) fn discovery(part: &str) -> Value {
     value("discovery").and_then(|all| all.get(part).cloned()).unwrap_or_default()
 }
 

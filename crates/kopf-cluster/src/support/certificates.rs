@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// The certificates of a cluster.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Certificates {
+pub(crate) struct Certificates {
     /// The CA certificate, for clients.
     pub authority_pem: String,
     /// The certificate of the server, in base64.
@@ -29,7 +29,7 @@ impl std::fmt::Debug for Certificates {
 
 impl Certificates {
     /// Generates a CA, and a server certificate for this machine.
-    pub fn generate() -> Result<Self, rcgen::Error> {
+    pub(crate) fn generate() -> Result<Self, rcgen::Error> {
         let authority_key = KeyPair::generate()?;
         let mut authority = CertificateParams::default();
         authority.distinguished_name.push(DnType::CommonName, "kopf-cluster-ca");
@@ -55,7 +55,7 @@ impl Certificates {
 }
 
 /// Generates a secret token.
-pub fn new_token() -> String {
+pub(crate) fn new_token() -> String {
     let mut bytes = [0_u8; 24];
     let provider = rustls::crypto::ring::default_provider();
     // Without system randomness, TLS would not work either.

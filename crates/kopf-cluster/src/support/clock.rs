@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 /// The time of a cluster: the wall clock at its start, advanced by tokio's clock and by tests.
 #[derive(Debug)]
-pub struct Clock {
+pub(crate) struct Clock {
     /// The wall clock when the cluster was made.
     base: Timestamp,
     /// Tokio's clock at the same moment.
@@ -24,28 +24,28 @@ pub struct Clock {
 
 impl Clock {
     /// A clock that starts with the time of the machine.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { base: Timestamp::now(), start: Instant::now(), skipped: watch::Sender::new(Duration::ZERO) }
     }
 
     /// The current time.
-    pub fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         let passed = self.start.elapsed().saturating_add(*self.skipped.borrow());
         later(self.base, passed)
     }
 
     /// Advances the clock; everything due by then happens now.
-    pub fn advance(&self, by: Duration) {
+    pub(crate) fn advance(&self, by: Duration) {
         self.skipped.send_modify(|skipped| *skipped = skipped.saturating_add(by));
     }
 
     /// Notifies other waiting tasks when a test advances the clock.
-    pub fn leaps(&self) -> watch::Receiver<Duration> {
+    pub(crate) fn leaps(&self) -> watch::Receiver<Duration> {
         self.skipped.subscribe()
     }
 
     /// Waits until a point in time.
-    pub async fn sleep_until(&self, time: Timestamp) {
+    pub(crate) async fn sleep_until(&self, time: Timestamp) {
         let mut skipped = self.skipped.subscribe();
         loop {
             let left = time.duration_since(self.now());
@@ -69,26 +69,26 @@ impl Default for Clock {
 }
 
 /// A later point in time; saturates.
-pub fn later(time: Timestamp, by: Duration) -> Timestamp {
+pub(crate) fn later(time: Timestamp, by: Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
     time.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
 /// A timestamp as objects store it: in whole seconds.
-pub fn timestamp(time: Timestamp) -> String {
+pub(crate) fn timestamp(time: Timestamp) -> String {
     let options = jiff::TimestampRound::new().smallest(Unit::Second).mode(jiff::RoundMode::Floor);
     time.round(options).unwrap_or(time).to_string()
 }
 
 /// Pseudo-random numbers: enough for names and uids, not for secrets.
 #[derive(Clone, Debug)]
-pub struct Randomness {
+pub(crate) struct Randomness {
     state: u64,
 }
 
 impl Randomness {
     /// The same seed gives the same numbers; without a seed, every process gets different ones.
-    pub fn new(seed: Option<u64>) -> Self {
+    pub(crate) fn new(seed: Option<u64>) -> Self {
         Self { state: seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id())) }
     }
 
@@ -102,7 +102,7 @@ impl Randomness {
     }
 
     /// A uid of a new object (version 4).
-    pub fn uid(&mut self) -> String {
+    pub(crate) fn uid(&mut self) -> String {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let (high, low) = (self.next(), self.next());
         let high = high & 0xffff_ffff_ffff_0fff | 0x4000;
@@ -119,7 +119,7 @@ impl Randomness {
     }
 
     /// The suffix of a generated name: no vowels and no look-alikes, so that it forms no words.
-    pub fn suffix(&mut self) -> String {
+    pub(crate) fn suffix(&mut self) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         (0..5).map(|_| char::from(ALPHABET[(self.next() % ALPHABET.len() as u64) as usize])).collect()
     }

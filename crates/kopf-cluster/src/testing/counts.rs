@@ -21,13 +21,13 @@ pub struct RequestCount {
 
 /// All counts since the start, or since they were reset.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// By resource, then by verb: a few of each, so that nothing is allocated for known ones.
     counts: Mutex<HashMap<String, Vec<(&'static str, u64)>>>,
 }
 
 impl Counts {
-    pub fn count(&self, info: &RequestInfo) {
+    pub(crate) fn count(&self, info: &RequestInfo) {
         let resource = info.resource();
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let verbs = counts.entry(resource).or_default();
@@ -38,7 +38,7 @@ impl Counts {
     }
 
     /// The counts, ordered by resource and verb.
-    pub fn list(&self) -> Vec<RequestCount> {
+    pub(crate) fn list(&self) -> Vec<RequestCount> {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = |resource: &str, (verb, count): &(&str, u64)| RequestCount {
             verb: (*verb).to_owned(),
@@ -51,7 +51,7 @@ impl Counts {
         list
     }
 
-    pub fn reset(&self) {
+    pub(crate) fn reset(&self) {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::request_info::RequestInfo;
 use fault_rules::FaultRules;
-pub use fault_rules::{Disruption, RequestFault, WatchFault};
+pub(crate) use fault_rules::{Disruption, RequestFault, WatchFault};
 
 /// What goes wrong, with which requests, and how often.
 ///
@@ -211,7 +211,7 @@ impl Faults {
 
 /// The active faults, as requests and watches look them up.
 #[derive(Debug, Default)]
-pub struct FaultRegistry {
+pub(crate) struct FaultRegistry {
     rules: Mutex<FaultRules>,
     /// Whether there are any, so that requests usually skip the lock.
     any: AtomicBool,
@@ -221,7 +221,7 @@ pub struct FaultRegistry {
 
 impl FaultRegistry {
     /// The faults of a request.
-    pub fn request(&self, info: &RequestInfo) -> RequestFault {
+    pub(crate) fn request(&self, info: &RequestInfo) -> RequestFault {
         match self.any.load(Ordering::Acquire) {
             true => self.rules().hit_request(info),
             false => RequestFault::default(),
@@ -229,7 +229,7 @@ impl FaultRegistry {
     }
 
     /// Subscribes a watch that is about to start.
-    pub fn follow(&self, info: RequestInfo) -> WatchFaults {
+    pub(crate) fn follow(&self, info: RequestInfo) -> WatchFaults {
         WatchFaults { changed: self.changed.subscribe(), since: self.rules().next_id(), hit_by: Vec::new(), info }
     }
 
@@ -248,7 +248,7 @@ impl FaultRegistry {
 
 /// The subscription of a watch to the faults.
 #[derive(Debug)]
-pub struct WatchFaults {
+pub(crate) struct WatchFaults {
     info: RequestInfo,
     changed: watch::Receiver<()>,
     /// Only faults added after the watch started close its connection.
@@ -259,7 +259,7 @@ pub struct WatchFaults {
 
 impl WatchFaults {
     /// The current faults of the watch.
-    pub fn current(&mut self, registry: &FaultRegistry) -> WatchFault {
+    pub(crate) fn current(&mut self, registry: &FaultRegistry) -> WatchFault {
         self.changed.borrow_and_update();
         match registry.any.load(Ordering::Acquire) {
             true => registry.rules().hit_watch(&self.info, self.since, &mut self.hit_by),
@@ -268,7 +268,7 @@ impl WatchFaults {
     }
 
     /// Waits until the faults change.
-    pub async fn changed(&mut self) {
+    pub(crate) async fn changed(&mut self) {
         if self.changed.changed().await.is_err() {
             // The cluster is gone, and this watch with it.
             std::future::pending().await

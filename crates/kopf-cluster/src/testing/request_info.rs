@@ -5,7 +5,7 @@ use crate::request::routes::{ObjectRoute, Route, RouteError};
 use crate::request::{Request, verb_of};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RequestInfo {
+pub(crate) struct RequestInfo {
     /// None if no resource supports the request.
     pub verb: Option<Verb>,
     /// `pods`, without the group; a path such as `/version` if it is not about objects.
@@ -19,7 +19,7 @@ pub struct RequestInfo {
 }
 
 impl RequestInfo {
-    pub fn new(request: &Request, route: &Result<Route, RouteError>) -> Self {
+    pub(crate) fn new(request: &Request, route: &Result<Route, RouteError>) -> Self {
         match route {
             Ok(Route::Objects(route)) => Self::of_objects(request, route),
             Ok(_) => {
@@ -31,7 +31,7 @@ impl RequestInfo {
         }
     }
 
-    pub fn of_objects(request: &Request, route: &ObjectRoute) -> Self {
+    pub(crate) fn of_objects(request: &Request, route: &ObjectRoute) -> Self {
         Self {
             verb: verb_of(request, route),
             plural: route.resource.plural.clone(),
@@ -48,12 +48,12 @@ impl RequestInfo {
     }
 
     /// As in roles: `get`, `list`, …; empty if no resource supports the request.
-    pub fn verb_name(&self) -> &'static str {
+    pub(crate) fn verb_name(&self) -> &'static str {
         self.verb.map_or("", Verb::name)
     }
 
     /// `deployments.apps/scale`, or a path such as `/version`.
-    pub fn resource(&self) -> String {
+    pub(crate) fn resource(&self) -> String {
         let mut text = self.plural.clone();
         for (separator, part) in [('.', self.group.as_str()), ('/', self.subresource.as_deref().unwrap_or_default())] {
             if !part.is_empty() {

@@ -10,14 +10,14 @@ const NO_RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db
 
 /// A range of addresses as it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub(crate) struct Range {
     address: IpAddr,
     bits: u8,
 }
 
 impl Range {
     /// Reads a range; leading zeros do no harm.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (address, bits) = text.split_once('/')?;
         let address = parse_old(address)?;
         let plain = !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());
@@ -25,7 +25,7 @@ impl Range {
         (bits <= width(address)).then_some(Self { address, bits })
     }
 
-    pub fn is_ipv6(self) -> bool {
+    pub(crate) fn is_ipv6(self) -> bool {
         self.address.is_ipv6()
     }
 
@@ -78,7 +78,7 @@ fn is_mapped(address: IpAddr) -> bool {
 }
 
 /// The problems of an address in a legacy field, which need not be canonical.
-pub fn old_address(text: &str) -> Vec<String> {
+pub(crate) fn old_address(text: &str) -> Vec<String> {
     let Some(address) = parse_old(text) else { return vec![NO_ADDRESS.to_owned()] };
     let mut problems = Vec::new();
     if text.parse::<IpAddr>().is_err() {
@@ -91,7 +91,7 @@ pub fn old_address(text: &str) -> Vec<String> {
 }
 
 /// The problems of an address.
-pub fn address(text: &str) -> Vec<String> {
+pub(crate) fn address(text: &str) -> Vec<String> {
     let mut problems = old_address(text);
     if let Some(address) = parse_old(text).filter(|address| problems.is_empty() && address.to_string() != text) {
         problems.push(format!("must be in canonical form (\"{address}\")"));
@@ -100,7 +100,7 @@ pub fn address(text: &str) -> Vec<String> {
 }
 
 /// The problems of a CIDR in a legacy field, which need not be canonical.
-pub fn old_range(text: &str) -> Vec<String> {
+pub(crate) fn old_range(text: &str) -> Vec<String> {
     let Some(range) = Range::parse(text) else { return vec![NO_RANGE.to_owned()] };
     let mut problems = Vec::new();
     if has_leading_zeros(text) {
@@ -116,7 +116,7 @@ pub fn old_range(text: &str) -> Vec<String> {
 }
 
 /// The problems of a CIDR.
-pub fn range(text: &str) -> Vec<String> {
+pub(crate) fn range(text: &str) -> Vec<String> {
     let mut problems = old_range(text);
     if let Some(range) = Range::parse(text).filter(|range| problems.is_empty() && range.canonical() != text) {
         problems.push(format!("must be in canonical form (\"{}\")", range.canonical()));
@@ -130,7 +130,7 @@ fn has_leading_zeros(range: &str) -> bool {
 }
 
 /// The warnings about a CIDR in a legacy field that is accepted nevertheless.
-pub fn warnings_of_range(path: &str, text: &str) -> Vec<String> {
+pub(crate) fn warnings_of_range(path: &str, text: &str) -> Vec<String> {
     let canonical = Range::parse(text).filter(|range| range.is_ipv6()).map(Range::canonical);
     let odd = canonical.filter(|canonical| canonical != text);
     odd.map(|canonical| {

@@ -18,7 +18,7 @@ const STACK_BYTES: usize = 64 * 1024 * 1024;
 const ENOUGH_STACK_BYTES: usize = 32 * 1024 * 1024;
 
 /// Compiles an expression; the error is for people.
-pub fn compile(source: &str) -> Result<Program, String> {
+pub(crate) fn compile(source: &str) -> Result<Program, String> {
     check(source)?;
     // The parser panics on some malformed input; that must not end the server.
     let compile = || std::panic::catch_unwind(|| Program::compile(source));
@@ -29,7 +29,7 @@ pub fn compile(source: &str) -> Result<Program, String> {
 }
 
 /// Evaluates an expression.
-pub fn execute(program: &Program, context: &Context<'_>) -> Result<Value, ExecutionError> {
+pub(crate) fn execute(program: &Program, context: &Context<'_>) -> Result<Value, ExecutionError> {
     stacker::maybe_grow(ENOUGH_STACK_BYTES, STACK_BYTES, || program.execute(context))
 }
 

@@ -10,7 +10,7 @@ use crate::go::{FieldError, FieldErrorKind, go_json};
 
 /// The rules for the name of an object; they differ between kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NameRule {
+pub(crate) enum NameRule {
     /// Several labels joined by dots, up to 253 characters: most kinds.
     Subdomain,
     /// The same, in the words of the newer checks that are declared and not programmed.
@@ -26,7 +26,7 @@ pub enum NameRule {
 }
 
 /// The problems of a name, if any. Prefixes (`generateName`) may end with a dash.
-pub fn check_name(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String> {
+pub(crate) fn check_name(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String> {
     let masked = match is_prefix && name.len() > 1 && name.ends_with('-') {
         true => format!("{}a", &name[..name.len() - 1]),
         false => name.to_owned(),
@@ -44,7 +44,7 @@ pub fn check_name(rule: NameRule, name: &str, is_prefix: bool) -> Vec<String> {
 }
 
 /// One label of a DNS name that begins with a letter.
-pub fn check_label_1035(name: &str) -> Vec<String> {
+pub(crate) fn check_label_1035(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if name.len() > 63 {
         problems.push("must be no more than 63 characters".to_owned());
@@ -61,7 +61,7 @@ pub fn check_label_1035(name: &str) -> Vec<String> {
 }
 
 /// Several labels joined by dots.
-pub fn check_subdomain(name: &str) -> Vec<String> {
+pub(crate) fn check_subdomain(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if name.len() > 253 {
         problems.push("must be no more than 253 characters".to_owned());
@@ -78,7 +78,7 @@ pub fn check_subdomain(name: &str) -> Vec<String> {
 }
 
 /// One label of a DNS name.
-pub fn check_label(name: &str) -> Vec<String> {
+pub(crate) fn check_label(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if name.len() > 63 {
         problems.push("must be no more than 63 characters".to_owned());
@@ -95,7 +95,7 @@ pub fn check_label(name: &str) -> Vec<String> {
 }
 
 /// The problems of a name that becomes a path segment.
-pub fn check_segment(name: &str) -> Vec<String> {
+pub(crate) fn check_segment(name: &str) -> Vec<String> {
     check_path_segment(name, false)
 }
 
@@ -121,7 +121,7 @@ fn is_label(label: &str) -> bool {
 }
 
 /// The problems of a key of a label, an annotation or a finalizer: `prefix/name`.
-pub fn check_qualified_name(key: &str) -> Vec<String> {
+pub(crate) fn check_qualified_name(key: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let (prefix, name) = match key.split_once('/') {
         Some((_, name)) if name.contains('/') => {
@@ -158,7 +158,7 @@ fn qualified_name_rule() -> &'static str {
 }
 
 /// The problems of a label value.
-pub fn check_label_value(value: &str) -> Vec<String> {
+pub(crate) fn check_label_value(value: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if value.len() > 63 {
         problems.push("must be no more than 63 bytes".to_owned());
@@ -186,7 +186,7 @@ const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDelet
 
 /// What is wrong with the metadata of an object, whatever its kind is. Most kinds want finalizers
 /// to be standard ones, or to have a domain.
-pub fn check_metadata(metadata: &Value, rule: NameRule, standard_finalizers: bool) -> Vec<FieldError> {
+pub(crate) fn check_metadata(metadata: &Value, rule: NameRule, standard_finalizers: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let text = |field: &str| metadata.get(field).and_then(Value::as_str).unwrap_or_default();
     if !text("generateName").is_empty() {
@@ -210,7 +210,7 @@ pub fn check_metadata(metadata: &Value, rule: NameRule, standard_finalizers: boo
 }
 
 /// The errors in the labels of an object.
-pub fn check_labels(metadata: &Value, path: &str) -> Vec<FieldError> {
+pub(crate) fn check_labels(metadata: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (key, value) in metadata.get("labels").and_then(Value::as_object).into_iter().flatten() {
         for problem in check_qualified_name(key) {
@@ -225,7 +225,7 @@ pub fn check_labels(metadata: &Value, path: &str) -> Vec<FieldError> {
 }
 
 /// The errors in the annotations of an object.
-pub fn check_annotations(metadata: &Value, path: &str) -> Vec<FieldError> {
+pub(crate) fn check_annotations(metadata: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut annotations_bytes = 0;
     for (key, value) in metadata.get("annotations").and_then(Value::as_object).into_iter().flatten() {

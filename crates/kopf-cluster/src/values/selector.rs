@@ -12,7 +12,7 @@ use super::names::{check_label_value, check_qualified_name};
 
 /// Why a selector cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SelectorError {
+pub(crate) enum SelectorError {
     /// A word stands where another one should.
     #[error("unable to parse requirement: found '{found}', expected: {expected}")]
     Unexpected { found: String, expected: &'static str },
@@ -43,7 +43,7 @@ pub enum SelectorError {
 
 /// A label selector: all its requirements must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LabelSelector {
+pub(crate) struct LabelSelector {
     requirements: Vec<Requirement>,
 }
 
@@ -67,12 +67,12 @@ enum Operator {
 
 impl LabelSelector {
     /// Reads a selector such as `a=b,c!=d,e in (f,g),!h`.
-    pub fn parse(text: &str) -> Result<Self, SelectorError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, SelectorError> {
         Parser { tokens: tokens(text), position: 0 }.selector()
     }
 
     /// From a `LabelSelector` of an object: `matchLabels` and `matchExpressions`.
-    pub fn of_value(selector: &Value) -> Self {
+    pub(crate) fn of_value(selector: &Value) -> Self {
         let labels = selector["matchLabels"].as_object().into_iter().flatten();
         let mut requirements: Vec<Requirement> = labels
             .map(|(key, value)| Requirement {
@@ -95,12 +95,12 @@ impl LabelSelector {
     }
 
     /// Whether every object matches.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
     /// Whether an object with these labels is selected.
-    pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+    pub(crate) fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| {
             let value = label(&requirement.key);
             match (&requirement.operator, value) {
@@ -279,13 +279,13 @@ fn check(field: &str, value: &str, problems: Vec<String>) -> Result<(), Selector
 
 /// A field selector: equalities and inequalities of single fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldSelector {
+pub(crate) struct FieldSelector {
     pub terms: Vec<FieldTerm>,
 }
 
 /// One condition of a field selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldTerm {
+pub(crate) struct FieldTerm {
     pub field: String,
     pub value: String,
     /// Whether the field must have the value, or any other one.
@@ -294,7 +294,7 @@ pub struct FieldTerm {
 
 impl FieldSelector {
     /// Reads a selector such as `metadata.name=a,status.phase!=Running`.
-    pub fn parse(text: &str) -> Result<Self, SelectorError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut terms = Vec::new();
         for term in split_unescaped(text) {
             if term.is_empty() {
@@ -308,12 +308,12 @@ impl FieldSelector {
     }
 
     /// Whether every object matches.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
     /// Whether an object with these fields is selected. Missing fields count as empty.
-    pub fn matches(&self, mut field: impl FnMut(&str) -> String) -> bool {
+    pub(crate) fn matches(&self, mut field: impl FnMut(&str) -> String) -> bool {
         self.terms.iter().all(|term| (field(&term.field) == term.value) == term.equal)
     }
 }

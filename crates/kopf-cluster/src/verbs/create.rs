@@ -21,7 +21,7 @@ use crate::webhooks::Admission;
 /// How often another generated name is tried if the first one is taken.
 const NAME_ATTEMPTS: usize = 8;
 
-pub fn create(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
+pub(super) fn create(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
     let representation = request.representation()?;
     let options = WriteOptions::parse(&request.query, "CreateOptions")?;
     let resource = &route.resource;
@@ -51,7 +51,7 @@ pub fn create(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
 }
 
 /// Creates an object for the system itself, which asks no webhooks.
-pub fn create_object(
+pub(crate) fn create_object(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
     namespace: Option<&str>,
@@ -65,7 +65,7 @@ pub fn create_object(
 }
 
 /// Creates an object out of what was sent; gives it back as it is now.
-pub fn create_admitted(
+pub(super) fn create_admitted(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
     namespace: Option<&str>,
@@ -127,7 +127,7 @@ pub fn create_admitted(
 }
 
 /// The token of a service account, as a part of it.
-pub fn token_request(route: &ObjectRoute, account: &Value, now: String, expires: String, token: &str) -> Value {
+pub(super) fn token_request(route: &ObjectRoute, account: &Value, now: String, expires: String, token: &str) -> Value {
     json!({
         "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",
         "metadata": {

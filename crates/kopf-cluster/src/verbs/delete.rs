@@ -28,7 +28,7 @@ use crate::webhooks::Admission;
 
 /// How a deletion is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DeleteOptions {
+pub(crate) struct DeleteOptions {
     pub dry_run: bool,
     pub grace_period_seconds: Option<i64>,
     pub propagation: Option<Propagation>,
@@ -40,7 +40,7 @@ pub struct DeleteOptions {
 
 /// What happens to the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Propagation {
+pub(crate) enum Propagation {
     /// They are left alone.
     Orphan,
     /// They are deleted after it.
@@ -50,7 +50,7 @@ pub enum Propagation {
 }
 
 /// Whether a change was the end of an object.
-pub enum Removal {
+pub(super) enum Removal {
     /// It is not being deleted, or something still holds it.
     Kept,
     /// It is gone; this was its last state, with the version of its end.
@@ -60,10 +60,10 @@ pub enum Removal {
 }
 
 /// What keeps an object until its dependents are gone, or let go.
-pub const FOREGROUND: &str = "foregroundDeletion";
-pub const ORPHAN: &str = "orphan";
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+pub(crate) const ORPHAN: &str = "orphan";
 
-pub fn delete(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
+pub(super) fn delete(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
     let representation = request.representation()?;
     let resource = &route.resource;
     let name = route.name.as_deref().unwrap_or_default();
@@ -89,7 +89,11 @@ pub fn delete(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
     Ok(answer.with_warnings(warnings))
 }
 
-pub fn delete_collection(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
+pub(super) fn delete_collection(
+    state: &Arc<State>,
+    request: &Request,
+    route: &ObjectRoute,
+) -> Result<Response, StatusError> {
     let representation = request.representation()?;
     let resource = &route.resource;
     let delete_options = DeleteOptions::read(request)?;
@@ -146,7 +150,7 @@ fn basis_of(object_key: &ObjectKey, version: u64) -> String {
 }
 
 /// What a deletion has come to.
-pub enum Deleted {
+pub(crate) enum Deleted {
     /// The object is gone; this was its last state.
     Gone(Value),
     /// The object goes away later; this is its state.
@@ -154,7 +158,7 @@ pub enum Deleted {
 }
 
 /// Deletes an object for the system itself, which asks no webhooks.
-pub fn delete_object(
+pub(crate) fn delete_object(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
     object_key: &ObjectKey,
@@ -228,7 +232,7 @@ fn delete_admitted(
 }
 
 /// Removes an object if its next state says that it is deleted and nothing holds it any more.
-pub fn remove_if_released(
+pub(super) fn remove_if_released(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
     object_key: &ObjectKey,
@@ -242,7 +246,7 @@ pub fn remove_if_released(
 }
 
 /// Looks at a marked object again: whether something that held it has let it go.
-pub fn finish_if_released(state: &Arc<State>, resource: &Arc<ResourceType>, object_key: &ObjectKey) {
+pub(crate) fn finish_if_released(state: &Arc<State>, resource: &Arc<ResourceType>, object_key: &ObjectKey) {
     while let Some(stored) = state.get(resource, object_key) {
         let object = decode(resource, &stored);
         match remove_if_released(state, resource, object_key, stored.version, &object) {
@@ -395,7 +399,7 @@ impl DeleteOptions {
     }
 
     /// From the body, or from the parameters if there is no body.
-    pub fn read(request: &Request) -> Result<Self, StatusError> {
+    pub(crate) fn read(request: &Request) -> Result<Self, StatusError> {
         let query = &request.query;
         let body: Value = match request.body.is_empty() {
             true => json!({}),

@@ -12,7 +12,7 @@ use crate::store::Stored;
 use crate::values::selector::LabelSelector;
 
 /// Takes the eviction of a pod from the budgets that select it, if they allow it.
-pub fn take_from_budgets(state: &Arc<State>, stored: &Stored) -> Result<(), StatusError> {
+pub(super) fn take_from_budgets(state: &Arc<State>, stored: &Stored) -> Result<(), StatusError> {
     let Some(resource) = state.built_in("policy", "v1", "poddisruptionbudgets") else { return Ok(()) };
     let pod = stored.decode();
     // Pods that do not run yet, or not any more, are no loss.

@@ -11,7 +11,7 @@ use crate::request::status::StatusError;
 use crate::store::Stored;
 
 /// Refuses selectors by fields that the resource does not offer.
-pub fn check(resource: &ResourceType, selectors: &Selectors) -> Result<(), StatusError> {
+pub(super) fn check(resource: &ResourceType, selectors: &Selectors) -> Result<(), StatusError> {
     for term in &selectors.fields.terms {
         let field = term.field.as_str();
         let common = field == "metadata.name" || (field == "metadata.namespace" && resource.namespaced);
@@ -31,7 +31,7 @@ pub fn check(resource: &ResourceType, selectors: &Selectors) -> Result<(), Statu
 }
 
 /// Whether an object is meant.
-pub fn selects(selectors: &Selectors, stored: &Stored) -> bool {
+pub(super) fn selects(selectors: &Selectors, stored: &Stored) -> bool {
     if !selectors.labels.matches(|key| stored.label(key)) {
         return false;
     }

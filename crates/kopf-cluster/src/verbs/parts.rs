@@ -18,7 +18,7 @@ use crate::state::State;
 use crate::store::ObjectKey;
 use crate::support::clock::timestamp;
 
-pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
+pub(super) fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
     let resource = &route.resource;
     let name = route.name.as_deref().unwrap_or_default();
     let object_key = ObjectKey::new(route.namespace.as_deref().unwrap_or_default(), name);

@@ -23,7 +23,7 @@ use crate::store::ObjectKey;
 use crate::webhooks::Admission;
 
 /// A patch that can be applied to an object.
-pub enum Patch {
+pub(super) enum Patch {
     /// RFC 7386.
     Merge(Value),
     /// RFC 6902.
@@ -32,7 +32,7 @@ pub enum Patch {
     Strategic(Value),
 }
 
-pub fn patch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
+pub(super) fn patch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
     let representation = request.representation()?;
     let options = WriteOptions::parse(&request.query, "PatchOptions")?;
     let resource = &route.resource;
@@ -127,7 +127,7 @@ fn apply(
 
 impl Patch {
     /// Reads the patch of a request by its media type.
-    pub fn read(request: &Request, resource: &ResourceType) -> Result<Self, StatusError> {
+    pub(super) fn read(request: &Request, resource: &ResourceType) -> Result<Self, StatusError> {
         let parse = || {
             json::parse(&request.body)
                 .map_err(|problem| StatusError::bad_request(format!("error decoding patch: {problem}")))
@@ -163,7 +163,7 @@ impl Patch {
     }
 
     /// What refusals show: the patched object, or the patch where nobody decodes the object.
-    pub fn shown(&self, patched: &Value) -> String {
+    pub(super) fn shown(&self, patched: &Value) -> String {
         match self {
             Self::Strategic(patch) => go_plain(patch),
             Self::Merge(_) | Self::Json(_) => patched.to_string(),
@@ -171,7 +171,7 @@ impl Patch {
     }
 
     /// The object with the patch applied.
-    pub fn apply(&self, resource: &ResourceType, old: &Value) -> Result<Value, StatusError> {
+    pub(super) fn apply(&self, resource: &ResourceType, old: &Value) -> Result<Value, StatusError> {
         let patched = match self {
             Self::Merge(patch) => apply_merge(old, patch),
             Self::Json(operations) => apply_json_patch(old, operations).map_err(json_refusal)?,

@@ -22,7 +22,7 @@ use crate::values::selector::FieldTerm;
 use crate::webhooks::Converter;
 
 /// One object.
-pub fn get(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
+pub(super) fn get(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
     let representation = request.representation()?;
     let name = route.name.as_deref().unwrap_or_default();
     check_not_in_future(state, version_of(&request.query)?)?;
@@ -36,7 +36,7 @@ pub fn get(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result
 }
 
 /// Objects of a namespace, or of all.
-pub fn list(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
+pub(super) fn list(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
     let representation = request.representation()?;
     let options = ListOptions::parse(&request.query, false)?;
     fields::check(&route.resource, &options.selectors)?;
@@ -47,7 +47,7 @@ pub fn list(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Resul
 }
 
 /// What happens to the objects of a namespace, or of all.
-pub fn watch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
+pub(super) fn watch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
     let representation = request.representation()?;
     let mut options = ListOptions::parse(&request.query, true)?;
     if representation::asks_for_list(request.accept()) {

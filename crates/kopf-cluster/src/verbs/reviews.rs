@@ -17,7 +17,7 @@ use crate::request::{Request, Response};
 use crate::state::State;
 use crate::support::clock::timestamp;
 
-pub fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
+pub(super) fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
     let resource = &route.resource;
     if resource.is("", "componentstatuses") {
         let list = json!({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": []});

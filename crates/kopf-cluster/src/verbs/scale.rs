@@ -24,7 +24,12 @@ use crate::webhooks::Admission;
 const SCALE: &str = "scale";
 const SCALE_VERSION: &str = "autoscaling/v1";
 
-pub fn scale(state: &Arc<State>, request: &Request, route: &ObjectRoute, verb: Verb) -> Result<Response, StatusError> {
+pub(super) fn scale(
+    state: &Arc<State>,
+    request: &Request,
+    route: &ObjectRoute,
+    verb: Verb,
+) -> Result<Response, StatusError> {
     let resource = &route.resource;
     let name = route.name.as_deref().unwrap_or_default();
     let object_key = ObjectKey::new(route.namespace.as_deref().unwrap_or_default(), name);

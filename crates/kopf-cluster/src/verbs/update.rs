@@ -21,7 +21,7 @@ use crate::state::State;
 use crate::store::{ObjectKey, StoreError, Write};
 use crate::webhooks::Admission;
 
-pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
+pub(super) fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
     let representation = request.representation()?;
     let options = WriteOptions::parse(&request.query, "UpdateOptions")?;
     let resource = &route.resource;
@@ -74,7 +74,7 @@ pub fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Res
 ///
 /// Whoever loses a race decides again on the newer state. Nothing is written, and no version
 /// is spent, if the new state is the old one.
-pub fn write_if_unchanged(
+pub(crate) fn write_if_unchanged(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
     object_key: &ObjectKey,
@@ -85,7 +85,7 @@ pub fn write_if_unchanged(
 }
 
 /// The same for a request, in whose version the object is decided on.
-pub fn write_admitted(
+pub(super) fn write_admitted(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
     object_key: &ObjectKey,

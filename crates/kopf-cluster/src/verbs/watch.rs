@@ -36,7 +36,7 @@ const BOOKMARK_BEFORE_END: SignedDuration = SignedDuration::from_secs(2);
 
 /// What to watch, and how.
 #[derive(Clone, Debug)]
-pub struct WatchRequest {
+pub(super) struct WatchRequest {
     /// By which faults are matched.
     pub info: RequestInfo,
     pub resource: Arc<ResourceType>,
@@ -52,7 +52,7 @@ pub struct WatchRequest {
 
 /// Where a watch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
+pub(super) enum Start {
     /// With all objects as if they were new, and then with what happens after.
     Everything {
         /// Whether a bookmark tells that all objects have been sent.
@@ -94,7 +94,7 @@ enum Phase {
 }
 
 /// Starts a watch. The stream gives whole lines.
-pub fn stream(
+pub(super) fn stream(
     state: Arc<State>,
     request: WatchRequest,
 ) -> impl Stream<Item = Result<Bytes, Interrupted>> + Send + 'static {
@@ -132,7 +132,7 @@ pub fn stream(
 }
 
 /// Checks before the stream starts whether it can: a error becomes the only event of the watch.
-pub fn check(state: &State, request: &WatchRequest) -> Result<(), StatusError> {
+pub(super) fn check(state: &State, request: &WatchRequest) -> Result<(), StatusError> {
     match request.start {
         Start::Everything { .. } => Ok(()),
         Start::After(version) => state.store().check_version(&request.resource.storage, version).map_err(too_old),

@@ -13,7 +13,7 @@ use crate::request::Response;
 use crate::store::Stored;
 
 /// An object after it was written.
-pub enum Written {
+pub(crate) enum Written {
     /// It is in the store.
     Stored(Arc<Stored>),
     /// It is not in the store, or is there in another version than the one that was asked for.
@@ -22,7 +22,7 @@ pub enum Written {
 
 impl Written {
     /// An object that is in the store now; `shown` is the same in the version of the request, if that is another one.
-    pub fn new(stored: &Arc<Stored>, shown: Option<Value>) -> Self {
+    pub(crate) fn new(stored: &Arc<Stored>, shown: Option<Value>) -> Self {
         match shown {
             Some(mut shown) => {
                 shown["metadata"]["resourceVersion"] = json!(stored.version.to_string());
@@ -33,7 +33,7 @@ impl Written {
     }
 
     /// The object as data.
-    pub fn into_value(self, resource: &ResourceType) -> Value {
+    pub(crate) fn into_value(self, resource: &ResourceType) -> Value {
         match self {
             Self::Stored(stored) => decode(resource, &stored),
             Self::Shown(value) => value,
@@ -41,7 +41,7 @@ impl Written {
     }
 
     /// The answer to the request that has written it.
-    pub fn answer(self, code: u16, renderer: &Renderer<'_>, mut warnings: Vec<String>) -> Response {
+    pub(crate) fn answer(self, code: u16, renderer: &Renderer<'_>, mut warnings: Vec<String>) -> Response {
         let resource = renderer.resource;
         let is_as_stored = !convert::is_needed(resource) && resource.conversion().is_none();
         let body = match self {

@@ -23,7 +23,7 @@ use crate::store::{ObjectKey, Stored};
 
 /// One request on its way through the webhooks.
 #[derive(Clone, Copy)]
-pub struct Admission<'a> {
+pub(crate) struct Admission<'a> {
     state: &'a State,
     webhooks: &'a Webhooks,
     request: &'a Request,
@@ -53,17 +53,17 @@ struct Objects<'a> {
 
 impl<'a> Admission<'a> {
     /// Who asks.
-    pub fn user(&self) -> &'a User {
+    pub(crate) fn user(&self) -> &'a User {
         &self.request.user
     }
 
     /// Whether nothing will come of it.
-    pub fn is_dry_run(&self) -> bool {
+    pub(crate) fn is_dry_run(&self) -> bool {
         self.dry_run
     }
 
     /// The admission of a request.
-    pub fn of(
+    pub(crate) fn of(
         state: &'a State,
         webhooks: &'a Webhooks,
         request: &'a Request,
@@ -84,24 +84,24 @@ impl<'a> Admission<'a> {
     }
 
     /// Whether anybody may have to be asked.
-    pub fn is_needed(&self) -> bool {
+    pub(crate) fn is_needed(&self) -> bool {
         // What configures admission is never subject to it, or nobody could mend it.
         !self.webhooks.is_empty() && self.resource.group != "admissionregistration.k8s.io"
     }
 
     /// A stored object in the version of the request.
-    pub fn shown(&self, stored: &Arc<Stored>) -> Result<Arc<Stored>, StatusError> {
+    pub(crate) fn shown(&self, stored: &Arc<Stored>) -> Result<Arc<Stored>, StatusError> {
         let mut shown = self.shown_all(std::slice::from_ref(stored))?;
         Ok(shown.pop().unwrap_or_else(|| Arc::clone(stored)))
     }
 
-    pub fn shown_all(&self, stored: &[Arc<Stored>]) -> Result<Vec<Arc<Stored>>, StatusError> {
+    pub(crate) fn shown_all(&self, stored: &[Arc<Stored>]) -> Result<Vec<Arc<Stored>>, StatusError> {
         self.converter().stored(self.resource, stored)
     }
 
     /// An object in the storage version, and as it is shown when it is read again; None if it is
     /// stored as it is.
-    pub fn stored_form(&self, key: &str, object: &Value) -> Result<Option<(Value, Value)>, StatusError> {
+    pub(crate) fn stored_form(&self, key: &str, object: &Value) -> Result<Option<(Value, Value)>, StatusError> {
         let Some(custom) = self.resource.custom().filter(|custom| custom.conversion.is_some()) else { return Ok(None) };
         let converter = self.converter();
         let storage = format!("{}/{}", self.resource.group, custom.storage_version);
@@ -114,18 +114,22 @@ impl<'a> Admission<'a> {
         Converter { state: self.state, replay: &self.request.replay }
     }
 
-    pub fn with_delete_options(mut self, options: &'a Value) -> Self {
+    pub(crate) fn with_delete_options(mut self, options: &'a Value) -> Self {
         self.delete_options = Some(options);
         self
     }
 
     /// What an earlier run of the request has made up, or what is made up now.
-    pub fn once(&self, key: &str, decide: impl FnOnce() -> Result<Value, StatusError>) -> Result<Value, StatusError> {
+    pub(crate) fn once(
+        &self,
+        key: &str,
+        decide: impl FnOnce() -> Result<Value, StatusError>,
+    ) -> Result<Value, StatusError> {
         self.request.replay.once(key, decide)
     }
 
     /// Lets the mutating webhooks change an object that is to be written.
-    pub fn mutate(&self, basis: &str, object: Value, old: Option<&Value>) -> Result<Value, StatusError> {
+    pub(crate) fn mutate(&self, basis: &str, object: Value, old: Option<&Value>) -> Result<Value, StatusError> {
         let before = object.clone();
         let operation = if old.is_some() { "UPDATE" } else { "CREATE" };
         let mutated = self.ask_mutating(basis, operation, Some(object), old)?.unwrap_or_default();
@@ -136,13 +140,13 @@ impl<'a> Admission<'a> {
     }
 
     /// Asks the validating webhooks about an object that is ready to be written.
-    pub fn validate(&self, basis: &str, object: &Value, old: Option<&Value>) -> Result<(), StatusError> {
+    pub(crate) fn validate(&self, basis: &str, object: &Value, old: Option<&Value>) -> Result<(), StatusError> {
         let operation = if old.is_some() { "UPDATE" } else { "CREATE" };
         self.ask_validating(basis, Objects { operation, new: Some(object), old })
     }
 
     /// Asks all webhooks about the deletion of an object.
-    pub fn delete(&self, basis: &str, old: &Value) -> Result<(), StatusError> {
+    pub(crate) fn delete(&self, basis: &str, old: &Value) -> Result<(), StatusError> {
         self.ask_mutating(basis, "DELETE", None, Some(old))?;
         self.ask_validating(basis, Objects { operation: "DELETE", new: None, old: Some(old) })
     }

@@ -29,7 +29,7 @@ use crate::store::ObjectKey;
 const ANSWER_LIMIT: usize = 16 * 1024 * 1024;
 
 /// Makes a call: the decoded answer, or why there is none in the words of the server.
-pub async fn fetch(state: &State, call: &Call) -> Result<Value, String> {
+pub(crate) async fn fetch(state: &State, call: &Call) -> Result<Value, String> {
     let url = format!("{}?timeout={}s", call.target.url(), call.timeout.as_secs());
     let posted = tokio::time::timeout(call.timeout, post(state, call, &url)).await;
     let (code, content_type, body) = match posted {

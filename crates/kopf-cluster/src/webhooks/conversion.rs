@@ -23,14 +23,18 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Converts for one request.
 #[derive(Clone, Copy)]
-pub struct Converter<'a> {
+pub(crate) struct Converter<'a> {
     pub state: &'a State,
     pub replay: &'a Replay,
 }
 
 impl Converter<'_> {
     /// Stored objects in the version of a resource. Most are so already.
-    pub fn stored(&self, resource: &ResourceType, objects: &[Arc<Stored>]) -> Result<Vec<Arc<Stored>>, StatusError> {
+    pub(crate) fn stored(
+        &self,
+        resource: &ResourceType,
+        objects: &[Arc<Stored>],
+    ) -> Result<Vec<Arc<Stored>>, StatusError> {
         let Some(webhook) = resource.conversion() else { return Ok(objects.to_vec()) };
         let wanted = resource.api_version();
         let is_other = |stored: &Stored| stored.api_version().is_some_and(|version| version != wanted);
@@ -62,7 +66,13 @@ impl Converter<'_> {
     }
 
     /// An object in another version.
-    pub fn value(&self, resource: &ResourceType, key: &str, value: &Value, wanted: &str) -> Result<Value, StatusError> {
+    pub(crate) fn value(
+        &self,
+        resource: &ResourceType,
+        key: &str,
+        value: &Value,
+        wanted: &str,
+    ) -> Result<Value, StatusError> {
         let mut converted = self.unpruned(resource, key, value, wanted).ok_or_else(Replay::wait)??;
         if resource.conversion().is_some() && value["apiVersion"] != wanted {
             self.prune(resource, wanted, &mut converted);
@@ -71,7 +81,7 @@ impl Converter<'_> {
     }
 
     /// The same, with all that the webhook says; None if the answer is not there yet.
-    pub fn unpruned(
+    pub(crate) fn unpruned(
         &self,
         resource: &ResourceType,
         key: &str,
@@ -117,7 +127,7 @@ impl Converter<'_> {
 }
 
 /// The same for a watch, which can wait for the answer itself.
-pub async fn convert_stored(
+pub(crate) async fn convert_stored(
     state: &State,
     resource: &ResourceType,
     objects: &[Arc<Stored>],

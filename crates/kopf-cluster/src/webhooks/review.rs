@@ -12,20 +12,20 @@ use crate::request::status::StatusError;
 
 /// Which kind of webhook was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub(super) enum Role {
     Mutating,
     Validating,
 }
 
 /// The answer of a webhook.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Verdict {
+pub(super) struct Verdict {
     pub warnings: Vec<String>,
     pub decision: Decision,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Decision {
+pub(super) enum Decision {
     /// Nothing speaks against it.
     Allowed,
     /// The same, with these operations of a JSON patch.
@@ -35,7 +35,7 @@ pub enum Decision {
 }
 
 /// Reads the answer of a webhook; an error is the reason why the call counts as failed.
-pub fn read(name: &str, version: &str, role: Role, answered: &Answered) -> Result<Verdict, String> {
+pub(super) fn read(name: &str, version: &str, role: Role, answered: &Answered) -> Result<Verdict, String> {
     let failed = |reason: String| format!("failed to call webhook: {reason}");
     let invalid = |reason: String| format!("received invalid webhook response: {reason}");
     let review = answered.outcome.as_ref().map_err(|reason| failed(reason.clone()))?;
@@ -140,7 +140,7 @@ fn check_kind(review: &Value, version: &str) -> Result<(), String> {
 }
 
 /// What the server says of kinds that it does not know.
-pub fn not_registered(api_version: &str, kind: &str) -> String {
+pub(super) fn not_registered(api_version: &str, kind: &str) -> String {
     format!("no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\"")
 }
 
@@ -223,7 +223,7 @@ fn go_kind(review: &Value) -> String {
     format!("{api_version}, Kind={}", text("kind"))
 }
 
-pub fn go_type(value: &Value) -> &'static str {
+pub(super) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

@@ -13,7 +13,7 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
 /// Checks the certificates of webhooks.
 #[derive(Debug)]
-pub struct Verifier {
+pub(super) struct Verifier {
     pub usual: Arc<WebPkiServerVerifier>,
     /// What stands in the bundle.
     pub bundle: Vec<CertificateDer<'static>>,

@@ -9,44 +9,44 @@ use kopf_cluster::{Cluster, ClusterBody, ClusterService, Interrupted, Options};
 use serde_json::{Value, json};
 use tower_service::Service;
 
-pub const MERGE: &str = "application/merge-patch+json";
-pub const JSON_PATCH: &str = "application/json-patch+json";
-pub const STRATEGIC: &str = "application/strategic-merge-patch+json";
-pub const APPLY: &str = "application/apply-patch+yaml";
+pub(crate) const MERGE: &str = "application/merge-patch+json";
+pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
+pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
+pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 
 /// A cluster and a client of it.
-pub struct Probe {
+pub(crate) struct Probe {
     pub cluster: Cluster,
     service: ClusterService,
 }
 
 /// The lines of a watch.
-pub struct Lines {
+pub(crate) struct Lines {
     body: ClusterBody,
     rest: Vec<u8>,
 }
 
 impl Probe {
     /// Objects are only kept, so that their versions can be counted.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(Options { workloads: None, ..Options::default() })
     }
 
     /// Pods are run.
-    pub fn with_workloads() -> Self {
+    pub(crate) fn with_workloads() -> Self {
         Self::with(Options::default())
     }
 
-    pub fn with(options: Options) -> Self {
+    pub(crate) fn with(options: Options) -> Self {
         Self::of(Cluster::new(options))
     }
 
-    pub fn of(cluster: Cluster) -> Self {
+    pub(crate) fn of(cluster: Cluster) -> Self {
         let service = cluster.service();
         Self { cluster, service }
     }
 
-    pub async fn send(
+    pub(crate) async fn send(
         &self,
         method: &str,
         path: &str,
@@ -58,7 +58,13 @@ impl Probe {
     }
 
     /// The answer to a body that need not be text.
-    pub async fn ask_bytes(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, Value) {
+    pub(crate) async fn ask_bytes(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> (u16, Value) {
         let mut request = http::Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -69,7 +75,7 @@ impl Probe {
     }
 
     /// The same if the connection may break.
-    pub async fn try_send(
+    pub(crate) async fn try_send(
         &self,
         method: &str,
         path: &str,
@@ -85,11 +91,11 @@ impl Probe {
     }
 
     /// The code and the body of an answer.
-    pub async fn ask(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
         self.ask_as(method, path, "application/json", body).await
     }
 
-    pub async fn ask_as(&self, method: &str, path: &str, content_type: &str, body: Value) -> (u16, Value) {
+    pub(crate) async fn ask_as(&self, method: &str, path: &str, content_type: &str, body: Value) -> (u16, Value) {
         let text = match body {
             Value::Null => String::new(),
             Value::String(text) => text,
@@ -100,33 +106,33 @@ impl Probe {
         (code, decode(response).await)
     }
 
-    pub async fn get(&self, path: &str) -> Value {
+    pub(crate) async fn get(&self, path: &str) -> Value {
         self.expect(200, "GET", path, Value::Null).await
     }
 
-    pub async fn create(&self, path: &str, body: Value) -> Value {
+    pub(crate) async fn create(&self, path: &str, body: Value) -> Value {
         self.expect(201, "POST", path, body).await
     }
 
-    pub async fn patch(&self, path: &str, body: Value) -> Value {
+    pub(crate) async fn patch(&self, path: &str, body: Value) -> Value {
         let (code, answer) = self.ask_as("PATCH", path, MERGE, body).await;
         assert_eq!(code, 200, "PATCH {path}: {answer:#}");
         answer
     }
 
-    pub async fn expect(&self, expected: u16, method: &str, path: &str, body: Value) -> Value {
+    pub(crate) async fn expect(&self, expected: u16, method: &str, path: &str, body: Value) -> Value {
         let (code, answer) = self.ask(method, path, body).await;
         assert_eq!(code, expected, "{method} {path}: {answer:#}");
         answer
     }
 
-    pub async fn table(&self, path: &str) -> Value {
+    pub(crate) async fn table(&self, path: &str) -> Value {
         let accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
         decode(self.send("GET", path, &[("accept", accept)], "").await).await
     }
 
     /// The object at a path, once it is as wanted. The time passes by itself if it is paused.
-    pub async fn wait_for(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn wait_for(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
         for _ in 0..1000 {
             last = self.ask("GET", path, Value::Null).await.1;
@@ -138,7 +144,7 @@ impl Probe {
         panic!("{path} is not as wanted: {last:#}");
     }
 
-    pub async fn watch(&self, path: &str) -> Lines {
+    pub(crate) async fn watch(&self, path: &str) -> Lines {
         let response = self.send("GET", path, &[], "").await;
         assert_eq!(response.status(), 200, "{path}");
         Lines { body: response.into_body(), rest: Vec::new() }
@@ -147,7 +153,7 @@ impl Probe {
 
 impl Lines {
     /// The next event; None at the end.
-    pub async fn next(&mut self) -> Option<Value> {
+    pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.rest.drain(..=end).collect();
@@ -159,12 +165,12 @@ impl Lines {
     }
 
     /// The next bytes, as they come.
-    pub async fn frame(&mut self) -> Option<Result<Bytes, Interrupted>> {
+    pub(crate) async fn frame(&mut self) -> Option<Result<Bytes, Interrupted>> {
         Some(self.body.frame().await?.map(|frame| frame.into_data().unwrap()))
     }
 
     /// The next event in short: its type, the name and the version of its object.
-    pub async fn short(&mut self) -> String {
+    pub(crate) async fn short(&mut self) -> String {
         match self.next().await {
             None => "END".to_owned(),
             Some(event) => {
@@ -181,7 +187,7 @@ async fn decode(response: http::Response<ClusterBody>) -> Value {
 }
 
 /// A CRD with two versions, a status, a scale, columns and selectable fields.
-pub fn widget_crd() -> Value {
+pub(crate) fn widget_crd() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "widgets.example.com"},
@@ -212,9 +218,9 @@ pub fn widget_crd() -> Value {
     })
 }
 
-pub const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-pub const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub(crate) const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
-pub fn widget(name: &str, spec: Value) -> Value {
+pub(crate) fn widget(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec})
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 /// A running webhook.
-pub struct Hook {
+pub(crate) struct Hook {
     port: u16,
     authority: String,
     seen: Arc<Mutex<Vec<(String, Value)>>>,
@@ -27,7 +27,7 @@ type Answer = Arc<dyn Fn(&str, &Value) -> Value + Send + Sync>;
 
 impl Hook {
     /// Starts it; a text is sent as it is, everything else as JSON.
-    pub async fn start(answer: impl Fn(&str, &Value) -> Value + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(answer: impl Fn(&str, &Value) -> Value + Send + Sync + 'static) -> Self {
         let names = ["127.0.0.1".to_owned(), "localhost".to_owned(), "hook.default.svc".to_owned()];
         let certified = rcgen::generate_simple_self_signed(names).unwrap();
         let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
@@ -71,37 +71,37 @@ impl Hook {
     }
 
     /// A `clientConfig` for a path of it.
-    pub fn config(&self, path: &str) -> Value {
+    pub(crate) fn config(&self, path: &str) -> Value {
         json!({"url": format!("https://127.0.0.1:{}{path}", self.port), "caBundle": self.authority})
     }
 
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    pub fn authority(&self) -> &str {
+    pub(crate) fn authority(&self) -> &str {
         &self.authority
     }
 
     /// The reviews since the last look, with their paths.
-    pub fn seen(&self) -> Vec<(String, Value)> {
+    pub(crate) fn seen(&self) -> Vec<(String, Value)> {
         std::mem::take(&mut self.seen.lock().unwrap())
     }
 
     /// Only the paths.
-    pub fn paths(&self) -> Vec<String> {
+    pub(crate) fn paths(&self) -> Vec<String> {
         self.seen().into_iter().map(|(path, _)| path).collect()
     }
 }
 
 /// An answer to a review of admission.
-pub fn reviewed(review: &Value, response: Value) -> Value {
+pub(crate) fn reviewed(review: &Value, response: Value) -> Value {
     let mut response = response;
     response["uid"] = review["request"]["uid"].clone();
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
 }
 
 /// A response with a patch.
-pub fn patch(operations: Value) -> Value {
+pub(crate) fn patch(operations: Value) -> Value {
     json!({"allowed": true, "patchType": "JSONPatch", "patch": STANDARD.encode(operations.to_string())})
 }

@@ -31,7 +31,7 @@ pub(super) type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>
 
 impl Authority {
     /// For servers under these names and addresses.
-    pub fn new(names: &[String], now: Timestamp) -> Result<Self, rcgen::Error> {
+    pub(super) fn new(names: &[String], now: Timestamp) -> Result<Self, rcgen::Error> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
         params.distinguished_name = rcgen::DistinguishedName::new();
@@ -45,7 +45,7 @@ impl Authority {
     }
 
     /// A new certificate for the server.
-    pub fn issue(&self, now: Timestamp) -> Result<Identity, rcgen::Error> {
+    pub(super) fn issue(&self, now: Timestamp) -> Result<Identity, rcgen::Error> {
         let key = KeyPair::generate()?;
         let params = server_params(&self.names, now)?;
         let certificate = params.signed_by(&key, &self.issuer)?;
@@ -102,12 +102,12 @@ fn set_validity(params: &mut CertificateParams, now: Timestamp, days: i64) {
 #[cfg(test)]
 impl Authority {
     /// One that vouches for clients.
-    pub fn for_clients(now: Timestamp) -> Self {
+    pub(super) fn for_clients(now: Timestamp) -> Self {
         Self::new(&["clients".to_owned()], now).unwrap()
     }
 
     /// A certificate of a client under that name.
-    pub fn issue_for_client(&self, name: &str, now: Timestamp) -> Identity {
+    pub(super) fn issue_for_client(&self, name: &str, now: Timestamp) -> Identity {
         let key = KeyPair::generate().unwrap();
         let mut params = server_params(&[name.to_owned()], now).unwrap();
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];

@@ -64,7 +64,7 @@ pub(crate) struct Managing {
 }
 
 impl Managing {
-    pub fn start(mut managed: Managed, crashes: Crashes) -> Self {
+    pub(crate) fn start(mut managed: Managed, crashes: Crashes) -> Self {
         let (stop, stopped) = oneshot::channel();
         let title = format!("The configuration of the admission webhook {}", managed.name);
         let managing = async move {
@@ -77,7 +77,7 @@ impl Managing {
     }
 
     /// Empties the configurations, and takes no longer for it than the limit.
-    pub async fn finish(mut self, clock: &Clock, limit: Duration) {
+    pub(crate) async fn finish(mut self, clock: &Clock, limit: Duration) {
         drop(self.stop);
         if clock.timeout(limit, &mut self.task).await.is_err() {
             self.task.abort();

@@ -32,13 +32,13 @@ struct Packed {
 }
 
 impl LatestBody {
-    pub fn new(body: &Body, dictionaries: &Dictionaries) -> Self {
+    pub(super) fn new(body: &Body, dictionaries: &Dictionaries) -> Self {
         let form = BodyForm::Packed(Packed::new(body.raw(), dictionaries));
         Self { version: version_number(body.resource_version()), form }
     }
 
     /// Remembers the body, unless it is older than what is known.
-    pub fn update(&mut self, body: &Body, dictionaries: &Dictionaries) {
+    pub(super) fn update(&mut self, body: &Body, dictionaries: &Dictionaries) {
         let version = version_number(body.resource_version());
         if matches!((self.version, version), (Some(known), Some(version)) if version <= known) {
             return;
@@ -51,7 +51,7 @@ impl LatestBody {
     }
 
     /// The JSON text as it is now.
-    pub fn raw(&self) -> Arc<[u8]> {
+    pub(super) fn raw(&self) -> Arc<[u8]> {
         match &self.form {
             BodyForm::Packed(packed) => packed.unpack().into(),
             BodyForm::Live { body, .. } => body.newer_than(None).map_or_else(|| Arc::from([]), |(_, raw)| raw),
@@ -59,7 +59,7 @@ impl LatestBody {
     }
 
     /// To be looked at for as long as a call lasts; then comes [`LatestBody::release`].
-    pub fn borrow(&mut self) -> Arc<LiveBody> {
+    pub(super) fn borrow(&mut self) -> Arc<LiveBody> {
         if let BodyForm::Live { body, users } = &mut self.form {
             *users += 1;
             return Arc::clone(body);
@@ -69,7 +69,7 @@ impl LatestBody {
         body
     }
 
-    pub fn release(&mut self, dictionaries: &Dictionaries) {
+    pub(super) fn release(&mut self, dictionaries: &Dictionaries) {
         let BodyForm::Live { users, .. } = &mut self.form else { return };
         *users -= 1;
         if *users == 0 {

@@ -21,12 +21,12 @@ impl TasksHandle {
     }
 
     /// The latest body is at least this one.
-    pub fn update_body(&self, body: &Body) {
+    pub(crate) fn update_body(&self, body: &Body) {
         self.tasks.update_body(body);
     }
 
     /// Restarts the waiting of timers that wait until the object is idle, if its essence has changed.
-    pub fn essence_seen(&self, handlers: &HandlerSet, cause: &Cause) {
+    pub(crate) fn essence_seen(&self, handlers: &HandlerSet, cause: &Cause) {
         let waits_until_idle =
             |handler: &Arc<Handler>| handler.handler_type == HandlerType::Timer && handler.background.idle.is_some();
         if handlers.background_handlers.iter().any(waits_until_idle) {
@@ -37,7 +37,7 @@ impl TasksHandle {
     }
 
     /// The latest body, for the next decision.
-    pub fn latest(&self) -> Option<Body> {
+    pub(crate) fn latest(&self) -> Option<Body> {
         Body::parse(self.tasks.raw()).ok()
     }
 }

@@ -99,7 +99,13 @@ pub(super) struct TaskContext<'a> {
 }
 
 impl ObjectTasks {
-    pub fn new(context: &CycleContext, resource: Arc<TasksOfResource>, place: u32, essence: u64, now: Moment) -> Self {
+    pub(super) fn new(
+        context: &CycleContext,
+        resource: Arc<TasksOfResource>,
+        place: u32,
+        essence: u64,
+        now: Moment,
+    ) -> Self {
         let state = Mutex::new(State {
             latest: LatestBody::new(&context.body, &resource.dictionaries),
             idle_since: Tick::from(now.tick),
@@ -115,43 +121,43 @@ impl ObjectTasks {
     }
 
     /// How the queue knows the object.
-    pub fn key(&self) -> ObjectKey {
+    pub(super) fn key(&self) -> ObjectKey {
         ObjectKey { resource: self.resource.key, uid: Arc::clone(&self.uid) }
     }
 
     /// How the runs are doing.
-    pub fn view(&self, paused: Option<StopReasons>) -> BackgroundView {
+    pub(super) fn view(&self, paused: Option<StopReasons>) -> BackgroundView {
         let state = self.state();
         let runs = state.runs.iter().map(|slot| (Arc::clone(&slot.run.handler().id), slot.run.phase())).collect();
         let ended = state.ended.as_ref().map_or_else(Vec::new, |ended| ended.0.clone());
         BackgroundView { tasks: runs, ended, paused, tracked: true }
     }
 
-    pub fn holding(&self) -> usize {
+    pub(super) fn holding(&self) -> usize {
         self.state().runs.iter().filter(|slot| slot.run.phase() != TaskPhase::Orphaned).count()
     }
 
     /// A cycle waits for the runs to end, from now on or no more; gives how many hold the object.
-    pub fn attend(&self, attended: bool) -> usize {
+    pub(super) fn attend(&self, attended: bool) -> usize {
         let mut state = self.state();
         state.attended = attended;
         state.runs.iter().filter(|slot| slot.run.phase() != TaskPhase::Orphaned).count()
     }
 
-    pub fn update_body(&self, body: &Body) {
+    pub(super) fn update_body(&self, body: &Body) {
         self.state().latest.update(body, &self.resource.dictionaries);
     }
 
-    pub fn raw(&self) -> Arc<[u8]> {
+    pub(super) fn raw(&self) -> Arc<[u8]> {
         self.state().latest.raw()
     }
 
-    pub fn is_forgotten(&self) -> bool {
+    pub(super) fn is_forgotten(&self) -> bool {
         self.state().forgotten
     }
 
     /// The essence of the object is this; if it has changed, the object is idle from now on.
-    pub fn essence_seen(&self, essence: u64, context: TaskContext<'_>) -> FollowUp {
+    pub(super) fn essence_seen(&self, essence: u64, context: TaskContext<'_>) -> FollowUp {
         let mut follow_up = FollowUp::default();
         let mut state = self.state();
         if std::mem::replace(&mut state.essence, essence) != essence {
@@ -167,7 +173,12 @@ impl ObjectTasks {
     }
 
     /// A new run, unless there is one.
-    pub fn start(&self, handler: &Arc<Handler>, initial_delay_seconds: f64, context: TaskContext<'_>) -> FollowUp {
+    pub(super) fn start(
+        &self,
+        handler: &Arc<Handler>,
+        initial_delay_seconds: f64,
+        context: TaskContext<'_>,
+    ) -> FollowUp {
         let mut follow_up = FollowUp::default();
         let mut state = self.state();
         if state.forgotten || state.runs.iter().any(|slot| slot.run.handler().id == handler.id) {
@@ -185,7 +196,7 @@ impl ObjectTasks {
     }
 
     /// Asks one run to stop, or all of them.
-    pub fn stop(&self, id: Option<&Arc<str>>, reason: StopReasons, context: TaskContext<'_>) -> FollowUp {
+    pub(super) fn stop(&self, id: Option<&Arc<str>>, reason: StopReasons, context: TaskContext<'_>) -> FollowUp {
         let mut follow_up = FollowUp::default();
         let mut state = self.state();
         let wanted = |slot: &TaskSlot| id.is_none_or(|id| slot.run.handler().id == *id);
@@ -201,21 +212,21 @@ impl ObjectTasks {
     }
 
     /// The object is not remembered any more.
-    pub fn forget(&self, reason: StopReasons, context: TaskContext<'_>) -> FollowUp {
+    pub(super) fn forget(&self, reason: StopReasons, context: TaskContext<'_>) -> FollowUp {
         self.state().forgotten = true;
         let follow_up = self.stop(None, reason, context);
         FollowUp { requeue: false, ..follow_up }
     }
 
     /// Whether the entry of the schedule is for a timer that is about to be called; None if it is stale.
-    pub fn is_for_timer(&self, number: u32) -> Option<bool> {
+    pub(super) fn is_for_timer(&self, number: u32) -> Option<bool> {
         let state = self.state();
         let slot = state.runs.iter().find(|slot| slot.number == number && slot.scheduled)?;
         Some(slot.run.handler().handler_type == HandlerType::Timer && slot.stops.is_none())
     }
 
     /// The time of an entry of the schedule has come.
-    pub fn fire(&self, number: u32, context: TaskContext<'_>) -> FollowUp {
+    pub(super) fn fire(&self, number: u32, context: TaskContext<'_>) -> FollowUp {
         let mut follow_up = FollowUp::default();
         let mut state = self.state();
         let Some(position) = state.runs.iter().position(|slot| slot.number == number && slot.scheduled) else {
@@ -230,7 +241,7 @@ impl ObjectTasks {
     }
 
     /// The call of the handler is over; gives its result.
-    pub fn called(
+    pub(super) fn called(
         &self,
         id: &Arc<str>,
         outcome: CallOutcome,
@@ -243,7 +254,7 @@ impl ObjectTasks {
     }
 
     /// What the call has left behind is stored, or cannot be stored.
-    pub fn stored(&self, id: &Arc<str>, context: TaskContext<'_>) -> FollowUp {
+    pub(super) fn stored(&self, id: &Arc<str>, context: TaskContext<'_>) -> FollowUp {
         let mut follow_up = FollowUp::default();
         let mut state = self.state();
         state.latest.release(&self.resource.dictionaries);
@@ -352,7 +363,7 @@ pub(super) struct AllObjectTasks {
 
 impl AllObjectTasks {
     /// Adds the tasks of one object, which know their place.
-    pub fn add(&mut self, make: impl FnOnce(u32) -> ObjectTasks) -> Arc<ObjectTasks> {
+    pub(super) fn add(&mut self, make: impl FnOnce(u32) -> ObjectTasks) -> Arc<ObjectTasks> {
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(Weak::new());
             u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
@@ -364,14 +375,14 @@ impl AllObjectTasks {
         tasks
     }
 
-    pub fn remove(&mut self, place: u32) {
+    pub(super) fn remove(&mut self, place: u32) {
         if let Some(kept) = self.places.get_mut(place as usize) {
             *kept = Weak::new();
             self.free.push(place);
         }
     }
 
-    pub fn all(&self) -> Vec<Arc<ObjectTasks>> {
+    pub(super) fn all(&self) -> Vec<Arc<ObjectTasks>> {
         self.places.iter().filter_map(Weak::upgrade).collect()
     }
 }

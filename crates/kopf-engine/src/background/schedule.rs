@@ -33,23 +33,23 @@ pub(super) struct DueTask {
 
 impl Schedule {
     /// Returns whether it comes before all others.
-    pub fn add(&mut self, entry: DueTask) -> bool {
+    pub(super) fn add(&mut self, entry: DueTask) -> bool {
         let is_first = self.entries.peek().is_none_or(|Reverse(next)| entry.at < next.at);
         self.entries.push(Reverse(entry));
         is_first
     }
 
     /// One of the entries will not be needed.
-    pub fn mark_stale(&mut self) {
+    pub(super) fn mark_stale(&mut self) {
         self.stale += 1;
     }
 
     /// When the next one is due.
-    pub fn next(&self) -> Option<Duration> {
+    pub(super) fn next(&self) -> Option<Duration> {
         self.entries.peek().map(|Reverse(entry)| entry.at.into())
     }
 
-    pub fn pop_due(&mut self, now: Duration) -> Option<DueTask> {
+    pub(super) fn pop_due(&mut self, now: Duration) -> Option<DueTask> {
         if self.next()? > now {
             return None;
         }
@@ -57,12 +57,12 @@ impl Schedule {
     }
 
     /// An entry that was taken out was stale.
-    pub fn dropped_stale(&mut self) {
+    pub(super) fn dropped_stale(&mut self) {
         self.stale = self.stale.saturating_sub(1);
     }
 
     /// All the entries, if more than half of them are stale; to be returned by [`Schedule::refill`].
-    pub fn take_if_stale(&mut self) -> Option<Vec<DueTask>> {
+    pub(super) fn take_if_stale(&mut self) -> Option<Vec<DueTask>> {
         if self.stale < STALE_AT_LEAST || self.stale * 2 < self.entries.len() {
             return None;
         }
@@ -70,7 +70,7 @@ impl Schedule {
         Some(std::mem::take(&mut self.entries).into_iter().map(|Reverse(entry)| entry).collect())
     }
 
-    pub fn refill(&mut self, kept: Vec<DueTask>) {
+    pub(super) fn refill(&mut self, kept: Vec<DueTask>) {
         self.entries.extend(kept.into_iter().map(Reverse));
     }
 }

@@ -27,7 +27,7 @@ pub(super) const LONG_CALLS_AT_ONCE: usize = 4096;
 
 impl Background {
     /// Keeps the time, for as long as the operator runs.
-    pub async fn run(self) {
+    pub(crate) async fn run(self) {
         let inner = &self.inner;
         loop {
             let next = lock(&inner.schedule).next();

@@ -32,12 +32,18 @@ pub(crate) struct StartedCall<'a> {
 
 impl Caller {
     /// The limits are those of the handlers.
-    pub fn new(front: Arc<dyn Front>, clock: Clock, log: Log, metrics: Metrics, handlers: &[Arc<Handler>]) -> Self {
+    pub(crate) fn new(
+        front: Arc<dyn Front>,
+        clock: Clock,
+        log: Log,
+        metrics: Metrics,
+        handlers: &[Arc<Handler>],
+    ) -> Self {
         Self { front, clock, log, metrics, limits: ConcurrencyLimits::new(handlers) }
     }
 
     /// Waits until the handler may be called. A worker lends its permit to others meanwhile.
-    pub async fn start(
+    pub(crate) async fn start(
         &self,
         handler: &Arc<Handler>,
         retry: u32,
@@ -56,12 +62,12 @@ impl Caller {
 
 impl StartedCall<'_> {
     /// Counts the outcome, and lets the next call start.
-    pub fn finish(self, reply: &CallReply) {
+    pub(crate) fn finish(self, reply: &CallReply) {
         self.count.finish(reply, &self.caller.clock);
     }
 
     /// The same, where nobody can go on without a reply.
-    pub fn finish_unless_abandoned(self, reply: CallReply) -> Result<CallReply, FrontFailure> {
+    pub(crate) fn finish_unless_abandoned(self, reply: CallReply) -> Result<CallReply, FrontFailure> {
         self.count.finish(&reply, &self.caller.clock);
         match reply.result {
             Err(CallError::Abandoned) => {

@@ -15,14 +15,14 @@ pub(crate) struct ConcurrencyLimits {
 }
 
 impl ConcurrencyLimits {
-    pub fn new(handlers: &[Arc<Handler>]) -> Self {
+    pub(crate) fn new(handlers: &[Arc<Handler>]) -> Self {
         let declared =
             handlers.iter().filter_map(|handler| Some((handler.index, limit(handler.concurrency?)))).collect();
         Self { declared, children: Mutex::default() }
     }
 
     /// None if the handler has no limit.
-    pub fn of(&self, handler: &Handler) -> Option<Arc<Semaphore>> {
+    pub(crate) fn of(&self, handler: &Handler) -> Option<Arc<Semaphore>> {
         let count = handler.concurrency?;
         if let Some(limit) = self.declared.get(&handler.index) {
             return Some(Arc::clone(limit));

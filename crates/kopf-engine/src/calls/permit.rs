@@ -40,7 +40,7 @@ pub(crate) struct WorkerLimits {
 }
 
 impl WorkerLimits {
-    pub fn new(limit: Option<usize>) -> Self {
+    pub(crate) fn new(limit: Option<usize>) -> Self {
         Self {
             workers: Arc::new(Semaphore::new(limit.unwrap_or(WORKERS).clamp(1, Semaphore::MAX_PERMITS))),
             waiting: Arc::new(Semaphore::new(WAITING_AT_MOST)),
@@ -50,7 +50,7 @@ impl WorkerLimits {
     }
 
     /// None if all permits are taken.
-    pub fn try_acquire(&self) -> Option<OwnedSemaphorePermit> {
+    pub(crate) fn try_acquire(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.workers).try_acquire_owned().ok()
     }
 }
@@ -81,21 +81,21 @@ pub(crate) struct WorkerPermit {
 }
 
 impl WorkerPermit {
-    pub fn new(pool: Arc<dyn WorkerPool>, permit: OwnedSemaphorePermit) -> Self {
+    pub(crate) fn new(pool: Arc<dyn WorkerPool>, permit: OwnedSemaphorePermit) -> Self {
         Self { pool, permit: Some(permit), long_call: None }
     }
 
-    pub fn must_yield(&self) -> bool {
+    pub(crate) fn must_yield(&self) -> bool {
         self.pool.must_yield()
     }
 
     /// Whether the permit can be lent while a handler takes long.
-    pub fn is_lendable(&self) -> bool {
+    pub(crate) fn is_lendable(&self) -> bool {
         self.permit.is_some() && self.pool.limits().long_calls.is_some()
     }
 
     /// Lends the permit to others, because a handler takes long; unless such objects take too much memory already.
-    pub fn lend(&mut self, object_bytes: usize) {
+    pub(crate) fn lend(&mut self, object_bytes: usize) {
         let limits = self.pool.limits();
         let Some(long_calls) = &limits.long_calls else { return };
         let bytes = u32::try_from(object_bytes.min(BYTES_IN_LONG_CALLS_AT_MOST)).unwrap_or(u32::MAX);
@@ -117,7 +117,7 @@ impl WorkerPermit {
     }
 
     /// Takes a permit again, if it was lent.
-    pub async fn retake(&mut self) {
+    pub(crate) async fn retake(&mut self) {
         if self.permit.is_none() {
             // The semaphores are never closed: an error cannot happen, and would only lift the limit.
             self.permit = Arc::clone(&self.pool.limits().workers).acquire_owned().await.ok();
@@ -127,7 +127,7 @@ impl WorkerPermit {
     }
 
     /// Waits for a place within the limit of a handler; if the handler is busy, the permit is lent meanwhile.
-    pub async fn wait_for(&mut self, limit: Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    pub(crate) async fn wait_for(&mut self, limit: Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
         if let Ok(place) = Arc::clone(&limit).try_acquire_owned() {
             return Some(place);
         }
@@ -146,7 +146,7 @@ impl WorkerPermit {
     }
 
     /// The worker is done; returns whether it had a permit.
-    pub fn give_back(mut self) -> bool {
+    pub(crate) fn give_back(mut self) -> bool {
         self.permit.take().is_some()
     }
 

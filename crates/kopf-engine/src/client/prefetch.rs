@@ -35,7 +35,12 @@ pub(super) struct PrefetchedPage {
 
 impl PrefetchedPages {
     /// Keeps a page that is being asked for, unless there are enough of them.
-    pub fn keep(&self, path: &str, since: Instant, asking: impl Future<Output = Option<Bytes>> + Send + 'static) {
+    pub(super) fn keep(
+        &self,
+        path: &str,
+        since: Instant,
+        asking: impl Future<Output = Option<Bytes>> + Send + 'static,
+    ) {
         let mut pages = self.pages();
         if pages.len() < AT_MOST && !pages.contains_key(path) {
             let mut task = JoinSet::new();
@@ -45,12 +50,12 @@ impl PrefetchedPages {
     }
 
     /// The page, for the stream that needs it now; there is only one.
-    pub fn take(&self, path: &str) -> Option<PrefetchedPage> {
+    pub(super) fn take(&self, path: &str) -> Option<PrefetchedPage> {
         self.pages().remove(path)
     }
 
     /// Drops all pages, also those on their way.
-    pub fn clear(&self) {
+    pub(super) fn clear(&self) {
         self.pages().clear();
     }
 
@@ -61,7 +66,7 @@ impl PrefetchedPages {
 
 impl PrefetchedPage {
     /// Waits for the rest of the way; None if the page has to be asked for again.
-    pub async fn finish(mut self, now: Instant) -> Option<Bytes> {
+    pub(super) async fn finish(mut self, now: Instant) -> Option<Bytes> {
         if now.saturating_duration_since(self.since) >= USABLE_FOR {
             return None;
         }

@@ -16,12 +16,12 @@ pub(super) struct Slots {
 struct Waiting<'a>(&'a Slots);
 
 impl Slots {
-    pub fn new(limit: usize) -> Self {
+    pub(super) fn new(limit: usize) -> Self {
         Self { limit, free: Semaphore::new(limit), waiting: AtomicUsize::new(0), freed: Notify::new() }
     }
 
     /// Waits for a slot, in the order of coming.
-    pub async fn take(&self) -> Option<SemaphorePermit<'_>> {
+    pub(super) async fn take(&self) -> Option<SemaphorePermit<'_>> {
         if let Ok(slot) = self.free.try_acquire() {
             return Some(slot);
         }
@@ -39,7 +39,7 @@ impl Slots {
     }
 
     /// Waits until there is capacity.
-    pub async fn wait_for_capacity(&self) {
+    pub(super) async fn wait_for_capacity(&self) {
         loop {
             let freed = self.freed.notified();
             if !self.is_saturated() {

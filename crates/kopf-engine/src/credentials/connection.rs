@@ -183,7 +183,7 @@ pub(crate) enum Answer {
 
 impl Answer {
     /// The next bytes; None at the end.
-    pub async fn next(&mut self) -> Option<Result<Bytes, kube::Error>> {
+    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, kube::Error>> {
         loop {
             let frame = match self {
                 Self::Direct(body) => body.frame().await?.map_err(kube::Error::HyperError),
@@ -199,7 +199,7 @@ impl Answer {
     }
 
     /// All of it, in one piece.
-    pub async fn collect(self) -> Result<Bytes, kube::Error> {
+    pub(crate) async fn collect(self) -> Result<Bytes, kube::Error> {
         let collected = match self {
             Self::Direct(body) => body.collect().await.map_err(kube::Error::HyperError)?,
             Self::Wrapped(body) => body.collect().await?,

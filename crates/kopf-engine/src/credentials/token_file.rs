@@ -22,7 +22,7 @@ pub(super) struct TokenFile {
 }
 
 impl TokenFile {
-    pub fn open(path: impl Into<PathBuf>, clock: Clock) -> Result<Self, CredentialsError> {
+    pub(super) fn open(path: impl Into<PathBuf>, clock: Clock) -> Result<Self, CredentialsError> {
         let path = path.into();
         let header = read(&path)?;
         let state = Mutex::new((clock.instant(), header));
@@ -30,7 +30,7 @@ impl TokenFile {
     }
 
     /// Signs a request with the token of now.
-    pub fn sign<B>(&self, mut request: http::Request<B>) -> http::Request<B> {
+    pub(super) fn sign<B>(&self, mut request: http::Request<B>) -> http::Request<B> {
         request.headers_mut().insert(AUTHORIZATION, self.header());
         request
     }

@@ -22,36 +22,36 @@ pub(super) struct DefinitionTracker {
 }
 
 impl DefinitionTracker {
-    pub fn listing_started(&mut self) {
+    pub(super) fn listing_started(&mut self) {
         self.listed.clear();
     }
 
     /// Notes that the CRD is there, whether it matters or not.
-    pub fn list(&mut self, name: &str) {
+    pub(super) fn list(&mut self, name: &str) {
         self.listed.insert(name.to_owned());
     }
 
     /// The names of CRDs that have gone unseen: they are known, but were not listed.
-    pub fn listing_done(&mut self) -> Vec<String> {
+    pub(super) fn listing_done(&mut self) -> Vec<String> {
         let listed = std::mem::take(&mut self.listed);
         self.known.keys().filter(|name| !listed.contains(*name)).cloned().collect()
     }
 
-    pub fn learn(&mut self, mut definition: Definition) {
+    pub(super) fn learn(&mut self, mut definition: Definition) {
         definition.versions.iter_mut().for_each(|version| version.status_schema = None);
         self.gone.remove(&(definition.group.clone(), definition.plural.clone()));
         self.known.insert(definition.name.clone(), definition);
     }
 
     /// Drops a deleted CRD, and gives it back if it was known.
-    pub fn forget(&mut self, name: &str) -> Option<Definition> {
+    pub(super) fn forget(&mut self, name: &str) -> Option<Definition> {
         let definition = self.known.remove(name)?;
         self.gone.insert((definition.group.clone(), definition.plural.clone()));
         Some(definition)
     }
 
     /// Whether the scan of the group shows what its CRDs say.
-    pub fn agrees_about(&self, group: &str, scanned: &Scanned) -> bool {
+    pub(super) fn agrees_about(&self, group: &str, scanned: &Scanned) -> bool {
         let mut definitions = self.known.values().filter(|definition| definition.group == group);
         let mut resources = scanned.get(group).into_iter().flatten();
         definitions.all(|definition| agrees(definition, scanned))
@@ -60,7 +60,7 @@ impl DefinitionTracker {
 
     /// A CRD that is being deleted waits for its objects, and these may wait for our patches. The
     /// API takes patches until the end, though it does not say so any more.
-    pub fn keep_patchable_while_dying(&self, resource: &mut Arc<Resource>) {
+    pub(super) fn keep_patchable_while_dying(&self, resource: &mut Arc<Resource>) {
         let dying = self.known.values().any(|definition| {
             definition.stage == DefinitionStage::Terminating
                 && definition.group == resource.group

@@ -30,7 +30,7 @@ impl NamespacePattern {
 ///
 /// The first glob decides whether the namespace is meant at all (everything is, if the first one
 /// excludes); each of the following ones excludes it, or takes it in again after an exclusion.
-pub fn matches_globs(name: &str, globs: &str) -> bool {
+pub(crate) fn matches_globs(name: &str, globs: &str) -> bool {
     let mut globs = globs.split(',').map(str::trim).peekable();
     let meant = match globs.peek() {
         Some(first) if !first.starts_with('!') => globs.next().is_some_and(|first| matches_glob(name, first)),
@@ -129,7 +129,7 @@ struct NamespaceCondition {
 }
 
 impl NamespaceObject {
-    pub fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         &self.metadata.name
     }
 
@@ -144,16 +144,16 @@ impl NamespaceObject {
 
 impl NamespaceTracker {
     /// Serves these without looking at the cluster.
-    pub fn assume(&mut self, names: impl IntoIterator<Item = Arc<str>>) {
+    pub(super) fn assume(&mut self, names: impl IntoIterator<Item = Arc<str>>) {
         self.served.extend(names);
     }
 
-    pub fn listing_started(&mut self) {
+    pub(super) fn listing_started(&mut self) {
         self.listed.clear();
     }
 
     /// Takes in an event about a namespace. Says whether the served ones have changed.
-    pub fn handle(&mut self, kind: EventType, object: &NamespaceObject, matching: bool) -> bool {
+    pub(super) fn handle(&mut self, kind: EventType, object: &NamespaceObject, matching: bool) -> bool {
         let name: Arc<str> = Arc::from(object.name());
         if kind == EventType::Listed {
             self.listed.insert(Arc::clone(&name));
@@ -169,14 +169,14 @@ impl NamespaceTracker {
     }
 
     /// Drops what was not listed. Says whether the served ones have changed.
-    pub fn listing_done(&mut self) -> bool {
+    pub(super) fn listing_done(&mut self) -> bool {
         let before = self.served.len();
         self.served.retain(|name| self.listed.contains(name));
         self.listed.clear();
         before != self.served.len()
     }
 
-    pub fn served(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub(super) fn served(&self) -> impl Iterator<Item = &Arc<str>> {
         self.served.iter()
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct LoggedWarnings {
 
 impl LoggedWarnings {
     /// Warns about what is new.
-    pub fn log_new(&mut self, selectors: &[ServedSelector], resolved: &ResolvedSelectors, log: &Log) {
+    pub(super) fn log_new(&mut self, selectors: &[ServedSelector], resolved: &ResolvedSelectors, log: &Log) {
         let texts = warnings(selectors, resolved);
         for text in texts.iter().filter(|text| !self.texts.contains(*text)) {
             log.warn(TARGET, text.clone());

@@ -17,7 +17,7 @@ pub(super) struct ProcessFigures {
 }
 
 impl ProcessFigures {
-    pub fn now() -> Self {
+    pub(super) fn now() -> Self {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let open_fds = fs::read_dir("/proc/self/fd").ok().map(|entries| entries.count() as f64);

@@ -21,11 +21,11 @@ pub(super) struct Activities {
 }
 
 impl Activities {
-    pub fn new(caller: Arc<Caller>, handlers: Vec<Arc<Handler>>) -> Self {
+    pub(super) fn new(caller: Arc<Caller>, handlers: Vec<Arc<Handler>>) -> Self {
         Self { caller, handlers, logins: AtomicU64::new(0) }
     }
 
-    pub async fn run(&self, activity: Activity) -> Result<Vec<(Arc<str>, Value)>, ActivityError> {
+    pub(super) async fn run(&self, activity: Activity) -> Result<Vec<(Arc<str>, Value)>, ActivityError> {
         let handlers = match activity {
             // Users may declare them while they acquire the resources that are to be cleaned up.
             Activity::Cleanup => &self.caller.front.activities().await.unwrap_or_else(|| self.handlers.clone()),

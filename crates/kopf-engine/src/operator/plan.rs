@@ -20,7 +20,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub fn new(
+    pub(super) fn new(
         operator: &Operator,
         options: &OperatorOptions,
         configuration: &Configuration,

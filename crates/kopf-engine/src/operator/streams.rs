@@ -59,12 +59,12 @@ struct Stream {
 }
 
 impl Streams {
-    pub fn new(deps: StreamDeps) -> Self {
+    pub(super) fn new(deps: StreamDeps) -> Self {
         Self { deps, resources: HashMap::new(), next_stream: 0, paused: None }
     }
 
     /// Starts and stops streams as the cluster changes; it ends only with the discovery.
-    pub async fn follow(&mut self, mut insights: watch::Receiver<Arc<Insight>>, ready: impl FnOnce()) {
+    pub(super) async fn follow(&mut self, mut insights: watch::Receiver<Arc<Insight>>, ready: impl FnOnce()) {
         let mut ready = Some(ready);
         let mut paused = self.deps.pauses.subscribe();
         loop {

@@ -15,26 +15,26 @@ pub(crate) struct Latest {
 }
 
 impl Latest {
-    pub fn read(body: Body) -> Self {
+    pub(crate) fn read(body: Body) -> Self {
         Self { seen: body, unread: None }
     }
 
-    pub fn resource_version(&self) -> Option<&str> {
+    pub(crate) fn resource_version(&self) -> Option<&str> {
         self.seen.resource_version()
     }
 
     /// Under deletion with nothing that holds it: it will be gone in an instant.
-    pub fn is_released(&self) -> bool {
+    pub(crate) fn is_released(&self) -> bool {
         self.seen.deletion_timestamp().is_some() && self.seen.finalizers().next().is_none()
     }
 
     /// The JSON text.
-    pub fn raw(&self) -> &[u8] {
+    pub(crate) fn raw(&self) -> &[u8] {
         self.unread.as_deref().unwrap_or_else(|| self.seen.raw())
     }
 
     /// The whole of it.
-    pub fn into_body(self) -> Result<Body, PatchError> {
+    pub(crate) fn into_body(self) -> Result<Body, PatchError> {
         match self.unread {
             Some(text) => Ok(Body::parse(text.as_ref())?),
             None => Ok(self.seen),

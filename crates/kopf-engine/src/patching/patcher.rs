@@ -24,12 +24,12 @@ pub(crate) struct Patcher {
 }
 
 impl Patcher {
-    pub fn new(deps: PatchDeps, schemas: SchemaBook) -> Self {
+    pub(crate) fn new(deps: PatchDeps, schemas: SchemaBook) -> Self {
         Self { deps, schemas, warned: Mutex::default() }
     }
 
     /// Patches the object.
-    pub async fn apply(
+    pub(crate) async fn apply(
         &self,
         context: &Arc<CycleContext>,
         body: &Body,
@@ -45,7 +45,7 @@ impl Patcher {
     }
 
     /// Adds the result of a handler to the wanted patch, where the schema keeps it.
-    pub fn add_result(
+    pub(crate) fn add_result(
         &self,
         resource: &Resource,
         reference: &Arc<ObjectReference>,
@@ -64,7 +64,7 @@ impl Patcher {
     }
 
     /// Logs what is about to be sent, for debugging.
-    pub fn log_patch(&self, reference: &Arc<ObjectReference>, patch: &ObjectPatch) {
+    pub(crate) fn log_patch(&self, reference: &Arc<ObjectReference>, patch: &ObjectPatch) {
         if !self.deps.log.enabled(Severity::Debug, OBJECTS) {
             return;
         }
@@ -77,7 +77,7 @@ impl Patcher {
     }
 
     /// Logs the outcome of a patch.
-    pub fn log_outcome(&self, reference: &Arc<ObjectReference>, applied: &Applied) {
+    pub(crate) fn log_outcome(&self, reference: &Arc<ObjectReference>, applied: &Applied) {
         match applied {
             Applied::Nothing => {}
             Applied::Gone => {

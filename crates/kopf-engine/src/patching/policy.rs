@@ -31,7 +31,7 @@ pub(crate) enum PatchError {
 
 impl PatchError {
     /// The same change may be accepted later on.
-    pub fn is_passing(&self) -> bool {
+    pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Api(error) => matches!(ErrorPolicy::of(error), ErrorPolicy::Retry | ErrorPolicy::Throttle),
             Self::PatchAnswer(_) | Self::Conflicts => true,
@@ -54,7 +54,7 @@ pub(super) enum ErrorPolicy {
 }
 
 impl ErrorPolicy {
-    pub fn of(error: &ApiError) -> Self {
+    pub(super) fn of(error: &ApiError) -> Self {
         match error {
             ApiError::NotFound(_) => Self::Gone,
             ApiError::Unprocessable(_) | ApiError::Client(_) => Self::Reject,

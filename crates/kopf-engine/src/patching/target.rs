@@ -57,7 +57,7 @@ enum PatchAnswer {
 }
 
 impl<'a> PatchTarget<'a> {
-    pub fn of(deps: &'a PatchDeps, context: &'a CycleContext, body: &Body) -> Self {
+    pub(super) fn of(deps: &'a PatchDeps, context: &'a CycleContext, body: &Body) -> Self {
         let resource = &context.resource;
         let (namespace, name) = (body.namespace(), body.name());
         Self {
@@ -71,7 +71,7 @@ impl<'a> PatchTarget<'a> {
         }
     }
 
-    pub async fn apply(
+    pub(super) async fn apply(
         &mut self,
         context: &Arc<CycleContext>,
         body: &Body,
@@ -351,7 +351,7 @@ impl<'a> PatchTarget<'a> {
     }
 
     /// The body in the last answer, if there was any.
-    pub fn read(&mut self) -> Result<Option<Body>, PatchError> {
+    pub(super) fn read(&mut self) -> Result<Option<Body>, PatchError> {
         let body = match &self.last_answer {
             None => return Ok(None),
             Some(PatchAnswer::Read(body)) => return Ok(Some(body.clone())),

@@ -50,17 +50,17 @@ struct ObservedPeers {
 }
 
 impl PeeringObject {
-    pub fn new(shared: Arc<Shared>, resource: Arc<Resource>, namespace: Option<Arc<str>>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, resource: Arc<Resource>, namespace: Option<Arc<str>>) -> Self {
         Self { shared, resource, namespace }
     }
 
     /// The name under which it makes the operator pause.
-    pub fn reason(&self) -> String {
+    pub(super) fn reason(&self) -> String {
         format!("{} {} {}", self.resource, self.shared.deps.settings.peering.name, self.location())
     }
 
     /// Watches and announces for ever. Its reason to pause was given before, and holds until the peers are known.
-    pub async fn run(self: Arc<Self>) {
+    pub(super) async fn run(self: Arc<Self>) {
         let Shared { deps: PeeringDeps { env: Env { clock, .. }, settings, .. }, .. } = &*self.shared;
         let mut streams = JoinSet::new();
         let mut items = self.observe(&mut streams);
@@ -195,7 +195,7 @@ impl PeeringObject {
     }
 
     /// Announces that we are alive, or gone if the lifetime is zero. Returns false if the object does not exist.
-    pub async fn announce(&self, lifetime: Option<i64>) -> Result<bool, ApiError> {
+    pub(super) async fn announce(&self, lifetime: Option<i64>) -> Result<bool, ApiError> {
         let Shared { deps: PeeringDeps { env: Env { clock, log, .. }, settings, .. }, own_peer } = &*self.shared;
         let lifetime = lifetime.unwrap_or(settings.peering.lifetime);
         let (identity, priority) = (own_peer.identity.clone(), own_peer.priority);

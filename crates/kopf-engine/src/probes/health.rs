@@ -61,35 +61,35 @@ pub(super) fn is_over(now: Instant, since: Instant, limit: Duration) -> bool {
 }
 
 impl Health {
-    pub fn enter(&self, phase: Phase) {
+    pub(crate) fn enter(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::Relaxed);
     }
 
-    pub fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> Phase {
         PHASES.get(usize::from(self.phase.load(Ordering::Relaxed))).copied().unwrap_or(Phase::Starting)
     }
 
     /// From now on, the API is asked whether it is there.
-    pub fn connect(&self, api: Api) {
+    pub(crate) fn connect(&self, api: Api) {
         *self.client.write().unwrap_or_else(PoisonError::into_inner) = Some(api);
     }
 
     /// Why the operator has to be restarted.
-    pub fn problems(&self, now: Instant) -> Vec<String> {
+    pub(crate) fn problems(&self, now: Instant) -> Vec<String> {
         let seconds = DEADLINE.as_secs();
         let stuck = is_dead(&self.front, now).then(|| format!("the event loop is stuck for {seconds} seconds or more"));
         stuck.into_iter().collect()
     }
 
     /// Why the operator cannot do its work now, though it is well itself.
-    pub fn outages(&self, now: Instant) -> Vec<String> {
+    pub(crate) fn outages(&self, now: Instant) -> Vec<String> {
         let seconds = DEADLINE.as_secs();
         let silent = format!("the Kubernetes API does not answer for {seconds} seconds or more");
         is_dead(&self.api, now).then_some(silent).into_iter().collect()
     }
 
     /// Why the operator does not do its work yet, or not any more.
-    pub fn reasons_to_wait(&self) -> Option<String> {
+    pub(crate) fn reasons_to_wait(&self) -> Option<String> {
         match self.phase() {
             Phase::Starting => Some("the operator is starting".to_owned()),
             Phase::Stopping => Some("the operator is stopping".to_owned()),
@@ -98,7 +98,7 @@ impl Health {
     }
 
     /// Asks both sides now and then, for ever.
-    pub async fn monitor(&self, front: &Arc<dyn Front>, clock: &Clock) {
+    pub(crate) async fn monitor(&self, front: &Arc<dyn Front>, clock: &Clock) {
         let front_side = async {
             loop {
                 ask(&self.front, clock, async {

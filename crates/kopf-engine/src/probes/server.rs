@@ -94,11 +94,11 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    pub fn json(code: u16, value: &Value) -> Self {
+    pub(super) fn json(code: u16, value: &Value) -> Self {
         Self { code, content_type: "application/json; charset=utf-8", body: value.to_string() }
     }
 
-    pub fn text(body: String) -> Self {
+    pub(super) fn text(body: String) -> Self {
         Self { code: 200, content_type: CONTENT_TYPE, body }
     }
 

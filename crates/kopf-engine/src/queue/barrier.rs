@@ -29,20 +29,20 @@ struct Holding {
 }
 
 impl ReadinessBarrier {
-    pub fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.streams.is_empty() && self.blockers == 0
     }
 
-    pub fn block(&mut self) {
+    pub(super) fn block(&mut self) {
         (self.blockers, self.closed) = (self.blockers + 1, true);
     }
 
-    pub fn unblock(&mut self) {
+    pub(super) fn unblock(&mut self) {
         self.blockers = self.blockers.saturating_sub(1);
     }
 
     /// The stream is about to start, and what it lists is to be waited for.
-    pub fn hold(&mut self, resource: ResourceKey, stream: u64) {
+    pub(super) fn hold(&mut self, resource: ResourceKey, stream: u64) {
         // It may hold the barrier already: a pause came before it was listed.
         self.release(resource, Some(stream));
         self.streams.push(Holding { resource, stream, token: Token::default(), listed: false });
@@ -50,7 +50,7 @@ impl ReadinessBarrier {
     }
 
     /// For an object that has come by this stream; None if the stream does not hold the barrier (any more).
-    pub fn token(&self, resource: ResourceKey, stream: u64) -> Option<Token> {
+    pub(super) fn token(&self, resource: ResourceKey, stream: u64) -> Option<Token> {
         self.streams
             .iter()
             .find(|one| (one.resource, one.stream) == (resource, stream))
@@ -58,7 +58,7 @@ impl ReadinessBarrier {
     }
 
     /// The listing is over: the barrier waits only for the objects that it has shown.
-    pub fn listed(&mut self, resource: ResourceKey, stream: u64) {
+    pub(super) fn listed(&mut self, resource: ResourceKey, stream: u64) {
         let holding = self.streams.iter_mut().find(|one| (one.resource, one.stream) == (resource, stream));
         if let Some(holding) = holding {
             holding.listed = true;
@@ -66,12 +66,12 @@ impl ReadinessBarrier {
     }
 
     /// The streams are not served any more: all of a kind, or one.
-    pub fn release(&mut self, resource: ResourceKey, stream: Option<u64>) {
+    pub(super) fn release(&mut self, resource: ResourceKey, stream: Option<u64>) {
         self.streams.retain(|one| one.resource != resource || stream.is_some_and(|stream| one.stream != stream));
     }
 
     /// Lets go of the streams that are done. Returns true once whenever that opens the barrier.
-    pub fn opens(&mut self) -> bool {
+    pub(super) fn opens(&mut self) -> bool {
         self.streams.retain(|one| !(one.listed && Arc::strong_count(&one.token) == 1));
         self.is_open() && std::mem::take(&mut self.closed)
     }

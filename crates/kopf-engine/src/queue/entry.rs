@@ -79,34 +79,34 @@ pub(super) struct PendingEvent {
 static NOTHING: Pending = Pending::new();
 
 impl QueueEntry {
-    pub fn new(memory: Box<ObjectMemory>) -> Self {
+    pub(super) fn new(memory: Box<ObjectMemory>) -> Self {
         Self { memory: Some(memory), ..Self::default() }
     }
 
     /// What is pending, to look at.
-    pub fn pending(&self) -> &Pending {
+    pub(super) fn pending(&self) -> &Pending {
         self.pending.as_deref().unwrap_or(&NOTHING)
     }
 
     /// What is pending, to add something to it. It allocates if nothing was pending.
-    pub fn pending_mut(&mut self) -> &mut Pending {
+    pub(super) fn pending_mut(&mut self) -> &mut Pending {
         self.pending.get_or_insert_with(|| Box::new(Pending::new()))
     }
 
     /// What is pending, to remove something from it; None if nothing is pending.
-    pub fn pending_if_any(&mut self) -> Option<&mut Pending> {
+    pub(super) fn pending_if_any(&mut self) -> Option<&mut Pending> {
         self.pending.as_deref_mut()
     }
 
     /// Frees the memory for what is pending, if nothing is.
-    pub fn shrink(&mut self) {
+    pub(super) fn shrink(&mut self) {
         if self.pending().is_nothing() {
             self.pending = None;
         }
     }
 
     /// Nothing waits for a pass.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         let Pending { events, held, timer, token, requeued, .. } = self.pending();
         self.phase == EntryPhase::Idle
             && events.is_empty()
@@ -117,20 +117,20 @@ impl QueueEntry {
     }
 
     /// A listing or a watch has shown the object.
-    pub fn seen_by(&mut self, origin: Origin) {
+    pub(super) fn seen_by(&mut self, origin: Origin) {
         (self.stream, self.listing) = (origin.stream, origin.listing);
         self.set_vanished(false);
     }
 
     /// Writes only what has changed: for most objects, nothing is pending.
-    pub fn set_vanished(&mut self, vanished: bool) {
+    pub(super) fn set_vanished(&mut self, vanished: bool) {
         if self.pending().vanished != vanished {
             self.pending_mut().vanished = vanished;
         }
     }
 
     /// The body that something is pending with; or the latest one, if the object is requeued.
-    pub fn take_held(&mut self) -> Option<Body> {
+    pub(super) fn take_held(&mut self) -> Option<Body> {
         let memory = self.memory.as_ref();
         let is_gone = memory.is_some_and(|memory| memory.is_gone);
         let pending = self.pending.as_deref_mut()?;
@@ -162,7 +162,7 @@ impl Pending {
         events.is_empty() && !is_held && !vanished && !rewound && !requeued
     }
 
-    pub fn receive(&mut self, event: PendingEvent, has_event_handlers: bool) {
+    pub(super) fn receive(&mut self, event: PendingEvent, has_event_handlers: bool) {
         if !has_event_handlers {
             // The latest wins; but nothing comes after a deletion.
             self.events.clear();
@@ -175,7 +175,7 @@ impl Pending {
 
 impl PendingEvent {
     /// The pass to index the object, unless that was done. An unreadable object is left to the full pass.
-    pub fn pass_to_index(&mut self) -> Option<Pass> {
+    pub(super) fn pass_to_index(&mut self) -> Option<Pass> {
         if std::mem::replace(&mut self.indexed, true) {
             return None;
         }

@@ -18,7 +18,7 @@ pub(crate) struct QueueSink {
 }
 
 impl QueueSink {
-    pub fn new(queue: Queue, resource: ResourceKey, stream: u64, listings: Arc<AtomicU64>) -> Self {
+    pub(crate) fn new(queue: Queue, resource: ResourceKey, stream: u64, listings: Arc<AtomicU64>) -> Self {
         let origin = Origin { resource, stream, listing: listings.load(Ordering::Relaxed) };
         Self { queue, origin, listings }
     }

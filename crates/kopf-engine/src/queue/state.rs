@@ -77,7 +77,7 @@ pub(super) struct TakenObject {
 
 impl Objects {
     /// A listing of one stream is over: forgets the objects that it has not shown.
-    pub fn list_done(&mut self, origin: Origin, mut forget: impl FnMut(&Arc<str>, QueueEntry)) {
+    pub(super) fn list_done(&mut self, origin: Origin, mut forget: impl FnMut(&Arc<str>, QueueEntry)) {
         self.entries.retain(|uid, entry| {
             let is_seen = entry.stream != origin.stream || entry.listing == origin.listing;
             // The event handlers have not seen it yet.
@@ -95,12 +95,12 @@ impl Objects {
 }
 
 impl State {
-    pub fn entry(&mut self, key: &ObjectKey) -> Option<&mut QueueEntry> {
+    pub(super) fn entry(&mut self, key: &ObjectKey) -> Option<&mut QueueEntry> {
         self.resources.get_mut(&key.resource)?.entries.get_mut(&key.uid)
     }
 
     /// The next object: live changes first, but listed objects have their share even if live changes never end.
-    pub fn next_ready(&mut self) -> Option<Ready> {
+    pub(super) fn next_ready(&mut self) -> Option<Ready> {
         let is_listed_next = self.live.is_empty() || self.overtakings >= OVERTAKINGS_AT_MOST;
         if let Some((ready, _)) = is_listed_next.then(|| self.listed.pop_front()).flatten() {
             self.overtakings = 0;
@@ -111,7 +111,7 @@ impl State {
     }
 
     /// What a worker needs for the pass of an object; None if nothing is to be done.
-    pub fn take(&mut self, ready: &Ready, log: &Log) -> Option<TakenObject> {
+    pub(super) fn take(&mut self, ready: &Ready, log: &Log) -> Option<TakenObject> {
         let objects = self.resources.get_mut(&ready.key.resource)?;
         let entry = objects.entries.get_mut(&ready.key.uid)?;
         if !matches!(entry.phase, EntryPhase::Listed | EntryPhase::Ready) {
@@ -170,7 +170,7 @@ impl State {
     }
 
     /// The indexes are complete: the objects that have waited for that wait for a worker now.
-    pub fn unblock(&mut self) {
+    pub(super) fn unblock(&mut self) {
         for ready in std::mem::take(&mut self.blocked) {
             let Some(entry) = self.entry(&ready.key).filter(|entry| entry.phase == EntryPhase::Blocked) else {
                 continue;

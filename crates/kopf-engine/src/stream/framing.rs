@@ -25,7 +25,7 @@ pub(super) struct LineTooLong;
 
 impl LineSplitter {
     /// Takes the next bytes, whose lines are then given by [`next_line`](Self::next_line).
-    pub fn push(&mut self, bytes: &[u8]) -> Result<(), LineTooLong> {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), LineTooLong> {
         self.rest.extend_from_slice(bytes);
         if self.rest.len() > LONGEST_LINE && memchr::memchr(b'\n', &self.rest).is_none() {
             Err(LineTooLong)
@@ -35,7 +35,7 @@ impl LineSplitter {
     }
 
     /// The next whole line, without its end; empty lines are skipped.
-    pub fn next_line(&mut self) -> Option<BytesMut> {
+    pub(super) fn next_line(&mut self) -> Option<BytesMut> {
         loop {
             let Some(found) = memchr::memchr(b'\n', &self.rest[self.searched..]) else {
                 self.searched = self.rest.len();

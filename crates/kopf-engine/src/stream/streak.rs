@@ -40,7 +40,7 @@ pub(super) struct Reaction {
 
 impl Streak {
     /// Counts a failure. `asked` is the pause that the server asks for, `jitter` a number in 0..1.
-    pub fn fail(&mut self, failure: Failure, asked: Option<Duration>, jitter: f64) -> Reaction {
+    pub(super) fn fail(&mut self, failure: Failure, asked: Option<Duration>, jitter: f64) -> Reaction {
         self.failures = self.failures.saturating_add(1);
         let minor = failure == Failure::Minor && self.failures <= FAILURES_WHILE_MINOR;
         let longest = if minor { LONGEST_PAUSE_WHILE_MINOR } else { LONGEST_PAUSE };
@@ -54,12 +54,12 @@ impl Streak {
     }
 
     /// Ends the streak. Returns whether it was logged: then its end is logged, too.
-    pub fn succeed(&mut self) -> bool {
+    pub(super) fn succeed(&mut self) -> bool {
         self.failures = 0;
         std::mem::take(&mut self.logged)
     }
 
-    pub fn failures(&self) -> u32 {
+    pub(super) fn failures(&self) -> u32 {
         self.failures
     }
 }

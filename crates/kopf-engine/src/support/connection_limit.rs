@@ -58,13 +58,13 @@ impl Taken {
 }
 
 impl ConnectionLimit {
-    pub fn new(limit: usize, clock: Clock) -> Self {
+    pub(crate) fn new(limit: usize, clock: Clock) -> Self {
         Self { inner: Arc::new(Inner { limit, clock, state: Mutex::default(), changed: Notify::new() }) }
     }
 
     /// A permit for a connection that was accepted. If there is none, another connection has to leave; if all of them are
     /// being answered, it waits for the first answer.
-    pub async fn take(&self) -> ConnectionPermit {
+    pub(crate) async fn take(&self) -> ConnectionPermit {
         loop {
             let changed = self.inner.changed.notified();
             if let Some(permit) = self.try_take() {
@@ -124,7 +124,7 @@ pub(crate) struct ConnectionPermit {
 
 impl ConnectionPermit {
     /// A request has begun: its head is there.
-    pub fn request(self: &Arc<Self>) -> RequestOnConnection {
+    pub(crate) fn request(self: &Arc<Self>) -> RequestOnConnection {
         self.change(|taken| {
             taken.receiving += 1;
             taken.known = true;
@@ -134,7 +134,7 @@ impl ConnectionPermit {
 
     /// Waits until the connection has to be closed: it has for another one; or its client has not sent
     /// the first request, or the next one, in time.
-    pub async fn dismissed(&self, first: Duration, next: Duration) {
+    pub(crate) async fn dismissed(&self, first: Duration, next: Duration) {
         loop {
             let activity = self.activity.notified();
             let limit = match self.look(|taken| (taken.receiving + taken.answering, taken.known)) {
@@ -156,7 +156,7 @@ impl ConnectionPermit {
     }
 
     /// Whether a request is being received or answered.
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.look(|taken| taken.receiving + taken.answering > 0)
     }
 
@@ -192,7 +192,7 @@ pub(crate) struct RequestOnConnection {
 
 impl RequestOnConnection {
     /// The whole request is there: from now on, it is up to us.
-    pub fn received(&mut self) {
+    pub(crate) fn received(&mut self) {
         if !std::mem::replace(&mut self.answering, true) {
             self.permit.change(|taken| {
                 taken.receiving -= 1;

@@ -19,12 +19,12 @@ pub(crate) struct Crashes {
 }
 
 impl Crashes {
-    pub fn new(log: Log) -> Self {
+    pub(crate) fn new(log: Log) -> Self {
         Self { first: watch::Sender::new(None), log }
     }
 
     /// The same task, but its crash is reported.
-    pub async fn guard(self, what: String, task: impl Future<Output = ()>) {
+    pub(crate) async fn guard(self, what: String, task: impl Future<Output = ()>) {
         if let Err(text) = catch(&what, task).await {
             self.log.error(TARGET, format!("{text} This is a bug of the framework; the operator will stop."));
             self.first.send_if_modified(|first| first.is_none() && first.replace(text).is_none());
@@ -32,7 +32,7 @@ impl Crashes {
     }
 
     /// Waits for the first crash.
-    pub async fn reported(&self) -> String {
+    pub(crate) async fn reported(&self) -> String {
         let mut first = self.first.subscribe();
         match first.wait_for(Option::is_some).await.map(|text| text.clone()) {
             Ok(Some(text)) => text,

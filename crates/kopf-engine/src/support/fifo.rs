@@ -15,11 +15,11 @@ impl<T> Default for Fifo<T> {
 }
 
 impl<T> Fifo<T> {
-    pub fn push_back(&mut self, item: T) {
+    pub(crate) fn push_back(&mut self, item: T) {
         self.0.push_back(item);
     }
 
-    pub fn pop_front(&mut self) -> Option<T> {
+    pub(crate) fn pop_front(&mut self) -> Option<T> {
         let item = self.0.pop_front();
         if self.0.capacity() > CAPACITY_AT_LEAST && self.0.len() < self.0.capacity() / 4 {
             self.0.shrink_to((self.0.len() * 2).max(CAPACITY_AT_LEAST));
@@ -27,15 +27,15 @@ impl<T> Fifo<T> {
         item
     }
 
-    pub fn front(&self) -> Option<&T> {
+    pub(crate) fn front(&self) -> Option<&T> {
         self.0.front()
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }

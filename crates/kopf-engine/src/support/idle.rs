@@ -32,14 +32,14 @@ struct Inner {
 
 impl IdleDetector {
     /// Something was done: an object had its pass, a timer was called.
-    pub fn note_work(&self) {
+    pub(crate) fn note_work(&self) {
         if self.inner.work.fetch_add(1, Ordering::Relaxed) + 1 == MUCH_WORK {
             self.inner.much.notify_one();
         }
     }
 
     /// Calls `notify` whenever the operator is idle after much work.
-    pub async fn follow(self, clock: Clock, notify: impl Fn() + Send) {
+    pub(crate) async fn follow(self, clock: Clock, notify: impl Fn() + Send) {
         loop {
             self.quiet_after_much(&clock).await;
             notify();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 pub(crate) struct ResourceKey(u64);
 
 impl ResourceKey {
-    pub const fn new(number: u64) -> Self {
+    pub(crate) const fn new(number: u64) -> Self {
         Self(number)
     }
 }

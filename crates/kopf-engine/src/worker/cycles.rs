@@ -21,7 +21,7 @@ const GONE_OBJECT_POLLING: Duration = Duration::from_secs(1);
 
 impl Reactor {
     /// One pass of an object. It never fails, but may throttle the object.
-    pub async fn pass(&self, object: ObjectInWork<'_>, pass: Pass) -> AfterPass {
+    pub(crate) async fn pass(&self, object: ObjectInWork<'_>, pass: Pass) -> AfterPass {
         let reference = Arc::new(pass.body.reference());
         let mut object = ObjectPass { reactor: self, object, reference };
         if pass.only_index {

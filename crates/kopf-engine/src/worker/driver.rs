@@ -46,19 +46,24 @@ pub(super) struct Calls {
 }
 
 impl<'a, 'b> Driver<'a, 'b> {
-    pub fn new(pass: &'a mut ObjectPass<'b>, cycle: Cycle, context: Arc<CycleContext>, consistent: bool) -> Self {
+    pub(super) fn new(
+        pass: &'a mut ObjectPass<'b>,
+        cycle: Cycle,
+        context: Arc<CycleContext>,
+        consistent: bool,
+    ) -> Self {
         let decided = pass.reactor.caller.clock.instant();
         let (last_error, called, wanted) = (None, Vec::new(), None);
         Self { pass, cycle, context, consistent, last_error, called, wanted, transformations: false, decided }
     }
 
-    pub fn into_calls(self) -> Calls {
+    pub(super) fn into_calls(self) -> Calls {
         let Self { called, wanted, transformations, decided, .. } = self;
         Calls { called, wanted, transformations, decided }
     }
 
     /// Steps the cycle until it concludes. By reference: a cycle is large, and a moved one would be in the task twice.
-    pub async fn run(&mut self) -> Result<CycleConclusion, FrontFailure> {
+    pub(super) async fn run(&mut self) -> Result<CycleConclusion, FrontFailure> {
         let clock = &self.pass.reactor.caller.clock;
         let mut reply = None;
         loop {

@@ -39,22 +39,22 @@ pub(crate) struct ObjectMemory {
 
 impl ObjectMemory {
     /// Candidates for the resuming handlers.
-    pub fn is_initial(&self) -> bool {
+    pub(crate) fn is_initial(&self) -> bool {
         self.noticed_by_listing && !self.fully_handled_once
     }
 
     /// Whether the version brings nothing new: it was seen, or is older than our own patch.
-    pub fn knows(&self, version: Option<Version>) -> bool {
+    pub(crate) fn knows(&self, version: Option<Version>) -> bool {
         matches!((self.version, version), (Some(known), Some(version)) if version <= known)
     }
 
     /// Neither handlers nor errors nor daemons of the object need another look at it.
-    pub fn has_nothing_pending(&self) -> bool {
+    pub(crate) fn has_nothing_pending(&self) -> bool {
         self.partly_handled.is_none() && !self.throttle.is_on() && self.background.is_none() && !self.is_gone
     }
 
     /// Remembers the newest version.
-    pub fn saw(&mut self, version: Option<Version>) {
+    pub(crate) fn saw(&mut self, version: Option<Version>) {
         self.version = self.version.max(version);
     }
 }
@@ -94,12 +94,12 @@ struct Trouble {
 
 impl Throttle {
     /// Whether the object is throttled, or was throttled and has not been handled since.
-    pub fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
     /// One more error: how long to pause, in seconds; None if throttling is off by the settings.
-    pub fn next_delay(&mut self, delays: &[f64]) -> Option<f64> {
+    pub(crate) fn next_delay(&mut self, delays: &[f64]) -> Option<f64> {
         let trouble = self.0.get_or_insert_default();
         let delay = delays.get(trouble.errors).or(delays.last()).copied()?;
         trouble.errors = trouble.errors.saturating_add(1);
@@ -107,17 +107,17 @@ impl Throttle {
     }
 
     /// Keeps what could not be written.
-    pub fn keep(&mut self, unapplied: Unapplied) {
+    pub(crate) fn keep(&mut self, unapplied: Unapplied) {
         self.0.get_or_insert_default().unapplied = Some(unapplied);
     }
 
     /// What could not be written before.
-    pub fn take_unapplied(&mut self) -> Option<Unapplied> {
+    pub(crate) fn take_unapplied(&mut self) -> Option<Unapplied> {
         self.0.as_mut()?.unapplied.take()
     }
 
     /// All is well.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.0 = None;
     }
 }

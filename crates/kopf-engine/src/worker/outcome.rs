@@ -24,7 +24,7 @@ pub(super) struct CycleOutcome {
 }
 
 impl CycleOutcome {
-    pub fn unpatched(wake: Option<Instant>, gone: bool) -> Self {
+    pub(super) fn unpatched(wake: Option<Instant>, gone: bool) -> Self {
         Self { patched: None, wake, gone, fully_handled: false, own_update_delay: None }
     }
 }
@@ -56,7 +56,7 @@ impl From<FrontFailure> for CycleError {
 
 impl CycleError {
     /// The error of the user's code, for its traceback.
-    pub fn into_front_error(self) -> Option<FrontError> {
+    pub(super) fn into_front_error(self) -> Option<FrontError> {
         match self {
             Self::Front(failure) => failure.error,
             Self::Patching(IncompletePatch { error: PatchError::Transformation(failure), .. }) => failure.error,
@@ -65,7 +65,7 @@ impl CycleError {
     }
 
     /// The latest body, if the object was patched nevertheless.
-    pub fn latest(&self) -> Option<&Body> {
+    pub(super) fn latest(&self) -> Option<&Body> {
         match self {
             Self::Front(_) => None,
             Self::Patching(incomplete) => incomplete.latest.as_ref(),

@@ -55,7 +55,7 @@ pub(super) struct ObjectPass<'a> {
 }
 
 impl Reactor {
-    pub fn new(deps: ReactorDeps) -> Self {
+    pub(crate) fn new(deps: ReactorDeps) -> Self {
         let ReactorDeps { caller, patcher, settings, schemas, background, idle } = deps;
         let reaction = ReactionSettings {
             finalizer: settings.persistence.finalizer.clone(),
@@ -77,13 +77,13 @@ impl Reactor {
         }
     }
 
-    pub fn serve(&self, resource: &Arc<Resource>, handlers: HandlerSet) -> ServedResource {
+    pub(crate) fn serve(&self, resource: &Arc<Resource>, handlers: HandlerSet) -> ServedResource {
         let up_to_date = UpToDateCheck::of(&handlers, &self.reaction);
         ServedResource { resource: Arc::clone(resource), handlers: Arc::new(handlers), up_to_date }
     }
 
     /// Whether nothing is left to do for the object, as its raw JSON shows: no cycle is needed to find that out.
-    pub fn is_up_to_date(&self, served: &ServedResource, memory: &ObjectMemory, raw: &[u8]) -> bool {
+    pub(crate) fn is_up_to_date(&self, served: &ServedResource, memory: &ObjectMemory, raw: &[u8]) -> bool {
         served.up_to_date.as_ref().is_some_and(|up_to_date| {
             memory.has_nothing_pending()
                 // A cycle would log something about it, if only for debugging.

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 /// One request as it came.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub(crate) struct Seen {
     pub method: String,
     pub path: String,
     pub query: String,
@@ -29,22 +29,22 @@ pub struct Seen {
 }
 
 impl Seen {
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         if self.query.is_empty() { self.path.clone() } else { format!("{}?{}", self.path, self.query) }
     }
 
-    pub fn is_watch(&self) -> bool {
+    pub(crate) fn is_watch(&self) -> bool {
         self.query.contains("watch=true")
     }
 
     /// A parameter of the query, not decoded.
-    pub fn parameter(&self, name: &str) -> Option<&str> {
+    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         self.query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
     }
 }
 
 /// How a request is answered.
-pub enum Answer {
+pub(crate) enum Answer {
     /// A code and a JSON body.
     Json(u16, Value),
     /// A `Status` with the code and a `Retry-After`.
@@ -61,7 +61,7 @@ pub enum Answer {
 
 /// A step of a stream. After the last one the stream stays open in silence.
 #[derive(Clone)]
-pub enum Step {
+pub(crate) enum Step {
     Line(Value),
     /// Bytes as they are, without a line end.
     Raw(&'static str),
@@ -73,14 +73,14 @@ pub enum Step {
 }
 
 /// An answer with an error of the code.
-pub fn status(code: u16) -> Answer {
+pub(crate) fn status(code: u16) -> Answer {
     Answer::Json(code, json!({"kind": "Status", "code": code, "message": format!("code {code}")}))
 }
 
 type Responder = Box<dyn FnMut(&Seen) -> Answer + Send>;
 
 /// The API, the log, and everything made of them.
-pub struct Fake {
+pub(crate) struct Fake {
     requests: Arc<Mutex<Vec<Seen>>>,
     logs: Arc<Mutex<Vec<(Severity, String)>>>,
     pub client: kube::Client,
@@ -89,7 +89,7 @@ pub struct Fake {
 }
 
 impl Fake {
-    pub fn new(respond: impl FnMut(&Seen) -> Answer + Send + 'static) -> Self {
+    pub(crate) fn new(respond: impl FnMut(&Seen) -> Answer + Send + 'static) -> Self {
         let requests: Arc<Mutex<Vec<Seen>>> = Arc::default();
         let respond: Arc<Mutex<Responder>> = Arc::new(Mutex::new(Box::new(respond)));
         let recorded = Arc::clone(&requests);
@@ -120,29 +120,29 @@ impl Fake {
         }
     }
 
-    pub fn api(&self) -> Api {
+    pub(crate) fn api(&self) -> Api {
         self.api_with(&NetworkingSettings::default())
     }
 
-    pub fn api_with(&self, settings: &NetworkingSettings) -> Api {
+    pub(crate) fn api_with(&self, settings: &NetworkingSettings) -> Api {
         let vault = Vault::with_client(self.client.clone(), self.clock.clone(), self.log.clone());
         Api::new(vault, settings, self.clock.clone(), self.log.clone())
     }
 
-    pub fn requests(&self) -> Vec<Seen> {
+    pub(crate) fn requests(&self) -> Vec<Seen> {
         self.requests.lock().unwrap().clone()
     }
 
-    pub fn urls(&self) -> Vec<String> {
+    pub(crate) fn urls(&self) -> Vec<String> {
         self.requests().iter().map(Seen::url).collect()
     }
 
     /// All that was logged at warning or above.
-    pub fn warnings(&self) -> Vec<String> {
+    pub(crate) fn warnings(&self) -> Vec<String> {
         self.logged(Severity::Warning)
     }
 
-    pub fn logged(&self, level: Severity) -> Vec<String> {
+    pub(crate) fn logged(&self, level: Severity) -> Vec<String> {
         let logs = self.logs.lock().unwrap();
         logs.iter().filter(|(logged, _)| *logged >= level).map(|(_, text)| text.clone()).collect()
     }

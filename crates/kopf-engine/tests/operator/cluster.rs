@@ -20,23 +20,23 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 
-pub use faults::Fault;
+pub(crate) use faults::Fault;
 use faults::Faults;
-pub use route::Asked;
+pub(crate) use route::Asked;
 use route::Route;
 use store::{Line, Store};
 
-pub const DEFINITIONS: &str = "customresourcedefinitions";
-pub const NAMESPACES: &str = "namespaces";
-pub const THINGS: &str = "things";
-pub const PEERINGS: &str = "clusterkopfpeerings";
+pub(crate) const DEFINITIONS: &str = "customresourcedefinitions";
+pub(crate) const NAMESPACES: &str = "namespaces";
+pub(crate) const THINGS: &str = "things";
+pub(crate) const PEERINGS: &str = "clusterkopfpeerings";
 
 /// The namespace of objects where a test does not care.
-pub const NAMESPACE: &str = "ns";
+pub(crate) const NAMESPACE: &str = "ns";
 
 /// A handle to the cluster; clones share it.
 #[derive(Clone)]
-pub struct Cluster {
+pub(crate) struct Cluster {
     inner: Arc<Inner>,
 }
 
@@ -52,12 +52,12 @@ struct State {
     faults: Faults,
 }
 
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
-pub type Answer = UnsyncBoxBody<Bytes, std::io::Error>;
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Answer = UnsyncBoxBody<Bytes, std::io::Error>;
 
 impl Cluster {
     /// With one namespace; the kind is served, with its status as a subresource.
-    pub fn new(bell: Arc<Notify>) -> Self {
+    pub(crate) fn new(bell: Arc<Notify>) -> Self {
         let state = State { store: Store::default(), requests: Vec::new(), faults: Faults::default() };
         let cluster = Self { inner: Arc::new(Inner { state: Mutex::new(state), bell }) };
         cluster.change(|store| {
@@ -68,7 +68,7 @@ impl Cluster {
     }
 
     /// A client whose requests come right here.
-    pub fn client(&self) -> kube::Client {
+    pub(crate) fn client(&self) -> kube::Client {
         let cluster = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let cluster = cluster.clone();
@@ -84,64 +84,64 @@ impl Cluster {
     }
 
     /// Changes the cluster as if somebody else did it.
-    pub fn change<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
         let changed = change(&mut self.state().store);
         self.inner.bell.notify_waiters();
         changed
     }
 
-    pub fn create(&self, name: &str, spec: Value) {
+    pub(crate) fn create(&self, name: &str, spec: Value) {
         self.change(|store| store.create(THINGS, NAMESPACE, json!({"metadata": {"name": name}, "spec": spec})));
     }
 
     /// Merges something into an object.
-    pub fn update(&self, name: &str, patch: Value) {
+    pub(crate) fn update(&self, name: &str, patch: Value) {
         self.change(|store| store.merge(THINGS, NAMESPACE, name, &patch));
     }
 
-    pub fn delete(&self, name: &str) {
+    pub(crate) fn delete(&self, name: &str) {
         self.change(|store| store.delete(THINGS, NAMESPACE, name));
     }
 
     /// The object, if it is there.
-    pub fn get(&self, name: &str) -> Option<Value> {
+    pub(crate) fn get(&self, name: &str) -> Option<Value> {
         self.state().store.get(THINGS, NAMESPACE, name).cloned()
     }
 
     /// What is at the JSON pointer in the object; null if there is no such thing.
-    pub fn field(&self, name: &str, pointer: &str) -> Value {
+    pub(crate) fn field(&self, name: &str, pointer: &str) -> Value {
         self.get(name).and_then(|object| object.pointer(pointer).cloned()).unwrap_or_default()
     }
 
     /// Whether the object was handled, and its spec is as it was handled last.
-    pub fn is_handled(&self, name: &str) -> bool {
+    pub(crate) fn is_handled(&self, name: &str) -> bool {
         let annotation = self.field(name, "/metadata/annotations/kopf.zalando.org~1last-handled-configuration");
         let essence: Value = annotation.as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
         !essence.is_null() && essence["spec"] == self.field(name, "/spec")
     }
 
     /// The next request with such a label, of those that are not spoken for, is answered so.
-    pub fn fault(&self, label: &str, fault: Fault) {
+    pub(crate) fn fault(&self, label: &str, fault: Fault) {
         self.state().faults.add(label, fault);
     }
 
-    pub fn requests(&self) -> Vec<Asked> {
+    pub(crate) fn requests(&self) -> Vec<Asked> {
         self.state().requests.clone()
     }
 
     /// The labels of all requests for the things.
-    pub fn labels(&self) -> Vec<String> {
+    pub(crate) fn labels(&self) -> Vec<String> {
         self.requests().into_iter().map(|asked| asked.label).collect()
     }
 
     /// All patches of the object: what they were for, and their contents.
-    pub fn patches(&self, name: &str) -> Vec<(String, Value)> {
+    pub(crate) fn patches(&self, name: &str) -> Vec<(String, Value)> {
         let about = |asked: &Asked| asked.method == "PATCH" && asked.name() == Some(name);
         self.requests().into_iter().filter(about).map(|asked| (asked.label, asked.body)).collect()
     }
 
     /// Answers one request.
-    pub async fn respond(&self, asked: Asked) -> Result<Response<Answer>, Failure> {
+    pub(crate) async fn respond(&self, asked: Asked) -> Result<Response<Answer>, Failure> {
         let fault = {
             let mut state = self.state();
             state.requests.push(asked.clone());

@@ -15,7 +15,7 @@ const FINALIZER: &str = "kopf.zalando.org/KopfFinalizerMarker";
 const LAST_HANDLED: &str = "kopf.zalando.org/last-handled-configuration";
 
 /// Handlers of creations, updates and deletions.
-pub fn basic() -> Script {
+pub(crate) fn basic() -> Script {
     Script::new(&[
         json!({"id": "create_fn", "reason": "create"}),
         json!({"id": "update_fn", "reason": "update"}),

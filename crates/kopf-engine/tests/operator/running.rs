@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 /// The start of all tests.
 const START: &str = "2030-01-01T00:00:00Z";
 
-pub struct Running {
+pub(crate) struct Running {
     pub cluster: Cluster,
     pub script: Arc<Script>,
     pub stop: Stop,
@@ -27,12 +27,12 @@ pub struct Running {
 }
 
 /// Starts the operator in a cluster, cluster-wide.
-pub fn start(script: Script, prepare: impl FnOnce(&Cluster)) -> Running {
+pub(crate) fn start(script: Script, prepare: impl FnOnce(&Cluster)) -> Running {
     start_with(script, &[], prepare, |_| {})
 }
 
 /// Starts it with activities and other options.
-pub fn start_with(
+pub(crate) fn start_with(
     script: Script,
     activities: &[Value],
     prepare: impl FnOnce(&Cluster),
@@ -53,7 +53,7 @@ pub fn start_with(
 
 impl Running {
     /// Waits for the condition; tells everything that has happened if it does not come true.
-    pub async fn wait(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+    pub(crate) async fn wait(&self, what: &str, condition: impl Fn(&Self) -> bool) {
         let start = Instant::now();
         loop {
             let rung = self.bell.notified();
@@ -68,45 +68,45 @@ impl Running {
     }
 
     /// Waits until the handlers were called so often, all in all.
-    pub async fn wait_for_calls(&self, count: usize) {
+    pub(crate) async fn wait_for_calls(&self, count: usize) {
         self.wait(&format!("{count} calls"), |running| running.script.seen().calls.len() >= count).await;
     }
 
     /// Waits until the object is handled as it is.
-    pub async fn wait_for_handling(&self, name: &str) {
+    pub(crate) async fn wait_for_handling(&self, name: &str) {
         self.wait(&format!("{name} is handled"), |running| running.cluster.is_handled(name)).await;
     }
 
-    pub async fn wait_for_request(&self, label: &str, count: usize) {
+    pub(crate) async fn wait_for_request(&self, label: &str, count: usize) {
         let counted = |running: &Self| running.cluster.labels().iter().filter(|one| *one == label).count();
         self.wait(&format!("{count} times {label}"), |running| counted(running) >= count).await;
     }
 
     /// Lets so much time pass, to see what happens in it.
-    pub async fn pass(&self, seconds: u64) {
+    pub(crate) async fn pass(&self, seconds: u64) {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
 
     /// The calls so far are exactly these, also some time later.
-    pub async fn expect_calls(&self, expected: &[&str]) {
+    pub(crate) async fn expect_calls(&self, expected: &[&str]) {
         self.wait_for_calls(expected.len()).await;
         self.pass(5).await;
         assert_eq!(self.script.calls(), expected, "{}", self.story());
     }
 
     /// Asks the operator to stop, and waits for its end.
-    pub async fn finish(self) -> Result<(), OperatorError> {
+    pub(crate) async fn finish(self) -> Result<(), OperatorError> {
         self.stop.request("the test is over");
         self.end().await
     }
 
     /// Drops the operator as it is.
-    pub fn abort(&self) {
+    pub(crate) fn abort(&self) {
         self.task.abort();
     }
 
     /// Waits for the end of the operator.
-    pub async fn end(mut self) -> Result<(), OperatorError> {
+    pub(crate) async fn end(mut self) -> Result<(), OperatorError> {
         match tokio::time::timeout(PATIENCE, &mut self.task).await {
             Ok(ended) => ended.unwrap(),
             Err(_) => panic!("the operator does not end\n{}", self.story()),
@@ -114,7 +114,7 @@ impl Running {
     }
 
     /// What has happened, for failed tests.
-    pub fn story(&self) -> String {
+    pub(crate) fn story(&self) -> String {
         let mut story = vec!["requests:".to_owned()];
         let requests = self.cluster.requests();
         story.extend(requests.iter().map(|asked| format!("  {} {} {}", asked.label, asked.query, asked.body)));

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, Semaphore};
 
 /// One call of a handler, as it came.
 #[derive(Clone)]
-pub struct Call {
+pub(crate) struct Call {
     pub id: String,
     pub name: String,
     pub reason: Option<&'static str>,
@@ -31,7 +31,7 @@ pub struct Call {
 
 impl Call {
     /// Such as `create_fn(a)`, and `create_fn(a)#1` for the second try.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let retry = if self.retry == 0 { String::new() } else { format!("#{}", self.retry) };
         format!("{}({}){retry}", self.id, self.name)
     }
@@ -39,34 +39,34 @@ impl Call {
 
 /// What a handler comes to.
 #[derive(Clone, Debug, Default)]
-pub struct Reply {
+pub(crate) struct Reply {
     pub result: Option<Value>,
     pub error: Option<CallError>,
     pub patch: Option<Value>,
     pub transformations: bool,
 }
 
-pub fn done() -> Reply {
+pub(crate) fn done() -> Reply {
     Reply::default()
 }
 
-pub fn result(result: Value) -> Reply {
+pub(crate) fn result(result: Value) -> Reply {
     Reply { result: Some(result), ..Reply::default() }
 }
 
-pub fn patch(patch: Value) -> Reply {
+pub(crate) fn patch(patch: Value) -> Reply {
     Reply { patch: Some(patch), ..Reply::default() }
 }
 
-pub fn fail(error: CallError) -> Reply {
+pub(crate) fn fail(error: CallError) -> Reply {
     Reply { error: Some(error), ..Reply::default() }
 }
 
-pub fn temporary(delay: f64) -> Reply {
+pub(crate) fn temporary(delay: f64) -> Reply {
     fail(CallError::Temporary { message: "later".into(), display: "later".into(), delay: Some(delay) })
 }
 
-pub fn permanent(message: &str) -> Reply {
+pub(crate) fn permanent(message: &str) -> Reply {
     fail(CallError::Permanent { message: message.into(), display: message.into() })
 }
 
@@ -76,7 +76,7 @@ type Behaviour = Arc<dyn Fn(Call) -> BoxFuture<'static, Reply> + Send + Sync>;
 type Answering<Q, A> = Box<dyn Fn(Q) -> A + Send + Sync>;
 
 /// The front, to be filled by a test before it is run.
-pub struct Script {
+pub(crate) struct Script {
     pub settings: Settings,
     /// Those of objects; those of activities go into the options of the operator.
     pub handlers: Vec<Arc<Handler>>,
@@ -94,7 +94,7 @@ pub struct Script {
 
 /// What was recorded.
 #[derive(Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     pub calls: Vec<Call>,
     pub activities: Vec<String>,
     /// Other questions, by their names.
@@ -107,7 +107,7 @@ pub struct Seen {
 
 impl Script {
     /// With these handlers of objects; what a declaration does not say is about changes of the things.
-    pub fn new(declarations: &[Value]) -> Self {
+    pub(crate) fn new(declarations: &[Value]) -> Self {
         Self {
             settings: Settings::default(),
             handlers: declarations.iter().enumerate().map(|(index, one)| handler(index, one)).collect(),
@@ -125,14 +125,14 @@ impl Script {
     }
 
     /// The handler comes to this, depending on the call.
-    pub fn on(self, id: &str, behave: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) fn on(self, id: &str, behave: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> Self {
         self.on_async(id, move |call| {
             let reply = behave(&call);
             Box::pin(async move { reply })
         })
     }
 
-    pub fn on_async(
+    pub(crate) fn on_async(
         mut self,
         id: &str,
         behave: impl Fn(Call) -> BoxFuture<'static, Reply> + Send + Sync + 'static,
@@ -142,7 +142,7 @@ impl Script {
     }
 
     /// The handler waits until the test lets it go on, and is done then.
-    pub fn held(self, id: &str, hold: &Hold) -> Self {
+    pub(crate) fn held(self, id: &str, hold: &Hold) -> Self {
         let hold = hold.clone();
         self.on_async(id, move |_| {
             let hold = hold.clone();
@@ -153,26 +153,26 @@ impl Script {
         })
     }
 
-    pub fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(&mut self.settings);
         self
     }
 
     /// Rung whenever something was recorded.
-    pub fn bell(&self) -> Arc<Notify> {
+    pub(crate) fn bell(&self) -> Arc<Notify> {
         Arc::clone(&self.bell)
     }
 
-    pub fn seen(&self) -> MutexGuard<'_, Seen> {
+    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap()
     }
 
-    pub fn calls(&self) -> Vec<String> {
+    pub(crate) fn calls(&self) -> Vec<String> {
         self.seen().calls.iter().map(Call::text).collect()
     }
 
     /// The messages of this level and above.
-    pub fn logged(&self, level: Severity) -> Vec<String> {
+    pub(crate) fn logged(&self, level: Severity) -> Vec<String> {
         let seen = self.seen();
         seen.logs.iter().filter(|(logged, _)| *logged >= level).map(|(_, text)| text.clone()).collect()
     }
@@ -189,7 +189,7 @@ impl Script {
 }
 
 /// A declaration of a handler.
-pub fn handler(index: usize, declaration: &Value) -> Arc<Handler> {
+pub(crate) fn handler(index: usize, declaration: &Value) -> Arc<Handler> {
     let mut whole = json!({
         "index": index, "fn": index, "kind": "changing",
         "selector": {"group": "g.io", "any_name": "things"},
@@ -200,20 +200,20 @@ pub fn handler(index: usize, declaration: &Value) -> Arc<Handler> {
 
 /// Where calls wait for the test.
 #[derive(Clone)]
-pub struct Hold(Arc<Semaphore>);
+pub(crate) struct Hold(Arc<Semaphore>);
 
 impl Hold {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Arc::new(Semaphore::new(0)))
     }
 
     /// Waits to be let go on.
-    pub async fn wait(&self) {
+    pub(crate) async fn wait(&self) {
         self.0.acquire().await.unwrap().forget();
     }
 
     /// Lets so many calls go on, be they there already or not.
-    pub fn release(&self, count: usize) {
+    pub(crate) fn release(&self, count: usize) {
         self.0.add_permits(count);
     }
 }

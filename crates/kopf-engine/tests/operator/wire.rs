@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::cluster::{Asked, Cluster, Failure};
 
-pub struct Wire {
+pub(crate) struct Wire {
     listener: Arc<TcpListener>,
     url: String,
     /// The only one that is accepted.
@@ -23,7 +23,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    pub async fn open() -> Self {
+    pub(crate) async fn open() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         Self {
@@ -35,25 +35,25 @@ impl Wire {
         }
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         self.url.clone()
     }
 
-    pub fn accept_token(&self, token: &str) {
+    pub(crate) fn accept_token(&self, token: &str) {
         *self.token.lock().unwrap() = token.to_owned();
     }
 
     /// All connections stay open, but nothing is ever read from or written to them any more. New ones work.
-    pub fn fail_over(&self) {
+    pub(crate) fn fail_over(&self) {
         self.failovers.send_modify(|count| *count += 1);
     }
 
-    pub fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         *self.connections.lock().unwrap()
     }
 
     /// Answers all requests from now on.
-    pub fn serve(&self, cluster: &Cluster) {
+    pub(crate) fn serve(&self, cluster: &Cluster) {
         let (listener, token, cluster) = (Arc::clone(&self.listener), Arc::clone(&self.token), cluster.clone());
         let (failovers, connections) = (self.failovers.clone(), Arc::clone(&self.connections));
         tokio::spawn(async move {

@@ -42,13 +42,13 @@ pub struct StopStep {
 }
 
 impl Stopping {
-    pub fn new(now: Duration, settings: &TaskSettings) -> Self {
+    pub(super) fn new(now: Duration, settings: &TaskSettings) -> Self {
         let stage = StopStage::Flagged { since: now, until: now + settings.instant_exit };
         Self { reasons: StopReasons::default(), stage, last_call: false }
     }
 
     /// Adds a reason.
-    pub fn add(&mut self, reason: StopReasons, now: Duration, settings: &TaskSettings) -> StopStep {
+    pub(super) fn add(&mut self, reason: StopReasons, now: Duration, settings: &TaskSettings) -> StopStep {
         let before = self.reasons;
         self.reasons = before.union(reason);
         self.last_call |=
@@ -60,12 +60,12 @@ impl Stopping {
         StopStep { new_reasons, next: self.deadline(), ..StopStep::default() }
     }
 
-    pub fn is_abandoned(&self) -> bool {
+    pub(super) fn is_abandoned(&self) -> bool {
         self.stage == StopStage::Abandoned
     }
 
     /// Enters the next stages whose time has come.
-    pub fn step(&mut self, handler: &Handler, now: Duration, settings: &TaskSettings) -> StopStep {
+    pub(super) fn step(&mut self, handler: &Handler, now: Duration, settings: &TaskSettings) -> StopStep {
         let before = self.reasons;
         let mut step = StopStep::default();
         while self.deadline().is_some_and(|until| until <= now) {

@@ -9,7 +9,7 @@ pub(super) const DEFAULT_PREFIX: &str = "kopf.zalando.org";
 
 /// A stored record that nobody can read; it counts as absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Corruption {
+pub(crate) struct Corruption {
     /// The annotation or field.
     pub location: String,
     pub problem: String,

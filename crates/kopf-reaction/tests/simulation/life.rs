@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::ClusterObject;
 use super::plan::{Action, Edit, FOREIGN_FINALIZER, Fate, Fortune, Life, declare_all, settings};
 
-pub struct Simulation {
+pub(crate) struct Simulation {
     pub object: ClusterObject,
     pub operator: Operator,
     pub history: History,
@@ -40,7 +40,7 @@ pub struct Simulation {
 
 /// The memory of the running operator; lost when it is killed.
 #[derive(Debug, Default)]
-pub struct Operator {
+pub(crate) struct Operator {
     listed: bool,
     fully_handled: bool,
     partly_handled: Option<Arc<Value>>,
@@ -60,7 +60,7 @@ struct Database {
 
 /// What is known about the past, to tell in the end whether anything was lost.
 #[derive(Debug, Default)]
-pub struct History {
+pub(crate) struct History {
     /// What each handler has seen (of its field) when it was finished, and whether it succeeded.
     pub seen: HashMap<Arc<str>, (Value, bool)>,
     pub finished_deletions: HashSet<Arc<str>>,
@@ -83,7 +83,7 @@ pub struct History {
 
 impl History {
     /// Whether the handler or one of its parents has failed.
-    pub fn has_failed_above(&self, id: &str) -> bool {
+    pub(crate) fn has_failed_above(&self, id: &str) -> bool {
         let parents = id.match_indices('/').map(|(position, _)| &id[..position]);
         parents.into_iter().any(|parent| self.seen.get(parent).is_some_and(|(_, success)| !success))
     }
@@ -120,7 +120,7 @@ enum After {
 
 impl Simulation {
     /// The whole life, to its calm end.
-    pub fn play(life: &Life) -> Self {
+    pub(crate) fn play(life: &Life) -> Self {
         let mut simulation = Self::new(life);
         for action in &life.actions {
             simulation.act(action);
@@ -161,7 +161,7 @@ impl Simulation {
         }
     }
 
-    pub fn act(&mut self, action: &Action) {
+    pub(crate) fn act(&mut self, action: &Action) {
         self.log.push(format!("{action:?}"));
         match action {
             Action::Edit(edit) => self.edit(edit),
@@ -194,18 +194,18 @@ impl Simulation {
     }
 
     /// The last event of an object that is gone.
-    pub fn say_goodbye(&mut self) {
+    pub(crate) fn say_goodbye(&mut self) {
         let mut cycle = self.cycle(self.object.body(), Some(EventType::Deleted), true);
         let conclusion = self.run(&mut cycle, None, None, &mut self.draft()).expect("not killed");
         assert!(conclusion.patch.is_empty() && conclusion.operations.is_empty(), "{conclusion:#?}");
         assert_eq!((conclusion.finalizer, conclusion.delay), (None, None), "{conclusion:#?}");
     }
 
-    pub fn story(&self) -> String {
+    pub(crate) fn story(&self) -> String {
         format!("{}\n{:#}\n{:#?}", self.log.join("\n"), self.object.value(), self.history.inherited)
     }
 
-    pub fn essence(&self) -> Value {
+    pub(crate) fn essence(&self) -> Value {
         let mut essence = kopf_object::build_essence(self.object.value(), &kopf_object::EssenceOptions::default());
         for prefix in ["kopf.zalando.org", "my.example.com"] {
             kopf_object::clear_progress_annotations(&mut essence, prefix);
@@ -214,7 +214,7 @@ impl Simulation {
     }
 
     /// What is stored as handled last, wherever that is.
-    pub fn stored_essence(&self) -> Option<Value> {
+    pub(crate) fn stored_essence(&self) -> Option<Value> {
         let encoded = match &self.settings.diffbase {
             DiffBaseStorage::Front => return self.database.essence.clone(),
             DiffBaseStorage::Status { field, .. } => field.resolve(self.object.value()),
@@ -224,7 +224,7 @@ impl Simulation {
     }
 
     /// Where any progress of handlers is stored, wherever that is.
-    pub fn progress_left(&self) -> Vec<String> {
+    pub(crate) fn progress_left(&self) -> Vec<String> {
         let is_progress = |key: &&String| key.contains(".org/h") || key.contains(".com/h");
         let body = self.object.body();
         let mut places: Vec<String> = body.annotations().keys().filter(is_progress).cloned().collect();

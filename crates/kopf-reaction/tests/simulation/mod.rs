@@ -5,9 +5,9 @@
 
 #![allow(dead_code, reason = "each test crate uses its own part of it")]
 
-pub mod plan;
-pub mod scenario;
-pub mod life;
+pub(crate) mod plan;
+pub(crate) mod scenario;
+pub(crate) mod life;
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 /// An object as the API keeps it.
 #[derive(Clone, Debug)]
-pub struct ClusterObject {
+pub(crate) struct ClusterObject {
     value: Value,
     finalizer: String,
     /// How often our finalizer was added and removed.
@@ -28,7 +28,7 @@ pub struct ClusterObject {
 }
 
 impl ClusterObject {
-    pub fn new(content: Value, finalizer: &str) -> Self {
+    pub(crate) fn new(content: Value, finalizer: &str) -> Self {
         let mut value = json!({
             "apiVersion": "kopf.dev/v1",
             "kind": "KopfExample",
@@ -38,28 +38,28 @@ impl ClusterObject {
         Self { value, finalizer: finalizer.to_owned(), finalizer_changes: (0, 0), exists: true }
     }
 
-    pub fn value(&self) -> &Value {
+    pub(crate) fn value(&self) -> &Value {
         &self.value
     }
 
-    pub fn body(&self) -> Body {
+    pub(crate) fn body(&self) -> Body {
         Body::from_value(self.value.clone())
     }
 
-    pub fn version(&self) -> u64 {
+    pub(crate) fn version(&self) -> u64 {
         self.value["metadata"]["resourceVersion"].as_str().unwrap_or_default().parse().unwrap_or_default()
     }
 
-    pub fn is_deletion_ongoing(&self) -> bool {
+    pub(crate) fn is_deletion_ongoing(&self) -> bool {
         finalizers::is_deletion_ongoing(&self.value)
     }
 
-    pub fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         finalizers::is_deletion_blocked(&self.value, &self.finalizer)
     }
 
     /// Somebody changes the object; nothing happens if it is gone, and there is no new version without a change.
-    pub fn edit(&mut self, change: impl FnOnce(&mut Value)) {
+    pub(crate) fn edit(&mut self, change: impl FnOnce(&mut Value)) {
         if !self.exists {
             return;
         }
@@ -80,20 +80,20 @@ impl ClusterObject {
         self.exists = !is_released;
     }
 
-    pub fn delete(&mut self, now: Timestamp) {
+    pub(crate) fn delete(&mut self, now: Timestamp) {
         if !self.is_deletion_ongoing() {
             self.edit(|value| value["metadata"]["deletionTimestamp"] = now.to_string().into());
         }
     }
 
-    pub fn merge(&mut self, patch: &MergePatch) {
+    pub(crate) fn merge(&mut self, patch: &MergePatch) {
         if !patch.is_empty() {
             self.edit(|value| patch.apply_to(value));
         }
     }
 
     /// Guarded by the version that the decision was made on; refused if there is a newer one.
-    pub fn change_finalizer(&mut self, change: FinalizerChange, version: u64) -> bool {
+    pub(crate) fn change_finalizer(&mut self, change: FinalizerChange, version: u64) -> bool {
         if !self.exists || self.version() != version {
             return false;
         }
@@ -114,7 +114,7 @@ impl ClusterObject {
 }
 
 /// A change handler, declared as the fronts do it.
-pub fn declare(index: usize, id: &str, declaration: Value) -> Arc<Handler> {
+pub(crate) fn declare(index: usize, id: &str, declaration: Value) -> Arc<Handler> {
     let mut full = json!({"index": index, "id": id, "fn": index, "kind": "changing"});
     kopf_object::merge(&mut full, &declaration);
     match serde_json::from_value(full.clone()) {

@@ -12,7 +12,7 @@ use super::declare;
 
 /// The ways in which the functions of an operator are declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Create,
     Update,
     /// One function for the creation and for updates.
@@ -34,7 +34,7 @@ pub enum Kind {
 
 /// On which objects a handler is to be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Only {
+pub(crate) enum Only {
     Everything,
     /// By the label `tier`.
     Gold,
@@ -43,7 +43,7 @@ pub enum Only {
 }
 
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     pub kind: Kind,
     pub only: Only,
     pub errors: Option<&'static str>,
@@ -53,7 +53,7 @@ pub struct Plan {
 
 /// What comes of a call.
 #[derive(Clone, Debug)]
-pub enum Fortune {
+pub(crate) enum Fortune {
     Success,
     Result,
     Temporary(Option<f64>),
@@ -64,7 +64,7 @@ pub enum Fortune {
 
 /// What users do to the object.
 #[derive(Clone, Debug)]
-pub enum Edit {
+pub(crate) enum Edit {
     SpecX(Option<u8>),
     SpecY(Option<u8>),
     Label(u8),
@@ -75,7 +75,7 @@ pub enum Edit {
 
 /// What becomes of one turn of the operator.
 #[derive(Clone, Debug)]
-pub enum Fate {
+pub(crate) enum Fate {
     /// All goes well.
     Fine,
     /// Killed after this many steps of the cycle.
@@ -89,7 +89,7 @@ pub enum Fate {
 }
 
 #[derive(Clone, Debug)]
-pub enum Action {
+pub(crate) enum Action {
     /// One turn; meanwhile, when the handlers are called, the user may do something.
     Turn(Fate, Option<Edit>),
     Edit(Edit),
@@ -100,7 +100,7 @@ pub enum Action {
 }
 
 #[derive(Clone, Debug)]
-pub struct Life {
+pub(crate) struct Life {
     pub plans: Vec<Plan>,
     pub lifecycle: Lifecycle,
     pub storage: u8,
@@ -114,7 +114,7 @@ pub struct Life {
     pub seed: u64,
 }
 
-pub fn plans(kinds: &'static [Kind]) -> impl Strategy<Value = Plan> {
+pub(crate) fn plans(kinds: &'static [Kind]) -> impl Strategy<Value = Plan> {
     (
         prop::sample::select(kinds),
         prop_oneof![4 => Just(Only::Everything), 1 => Just(Only::Gold), 1 => Just(Only::GoldAsked)],
@@ -125,7 +125,7 @@ pub fn plans(kinds: &'static [Kind]) -> impl Strategy<Value = Plan> {
         .prop_map(|(kind, only, errors, retries, timeout)| Plan { kind, only, errors, retries, timeout })
 }
 
-pub fn fortunes() -> impl Strategy<Value = Fortune> {
+pub(crate) fn fortunes() -> impl Strategy<Value = Fortune> {
     prop_oneof![
         4 => Just(Fortune::Success),
         1 => Just(Fortune::Result),
@@ -136,7 +136,7 @@ pub fn fortunes() -> impl Strategy<Value = Fortune> {
     ]
 }
 
-pub fn edits() -> impl Strategy<Value = Edit> {
+pub(crate) fn edits() -> impl Strategy<Value = Edit> {
     prop_oneof![
         4 => prop::option::weighted(0.8, 0..3u8).prop_map(Edit::SpecX),
         3 => prop::option::weighted(0.8, 0..3u8).prop_map(Edit::SpecY),
@@ -147,7 +147,7 @@ pub fn edits() -> impl Strategy<Value = Edit> {
     ]
 }
 
-pub fn actions() -> impl Strategy<Value = Action> {
+pub(crate) fn actions() -> impl Strategy<Value = Action> {
     let fates = prop_oneof![
         8 => Just(Fate::Fine),
         1 => (0..8u8).prop_map(Fate::KilledAfter),
@@ -164,9 +164,9 @@ pub fn actions() -> impl Strategy<Value = Action> {
     ]
 }
 
-pub const FOREIGN_FINALIZER: &str = "example.com/other";
+pub(crate) const FOREIGN_FINALIZER: &str = "example.com/other";
 
-pub const ALL_KINDS: &[Kind] = &[
+pub(crate) const ALL_KINDS: &[Kind] = &[
     Kind::Create,
     Kind::Update,
     Kind::Level,
@@ -181,7 +181,7 @@ pub const ALL_KINDS: &[Kind] = &[
     Kind::Event,
 ];
 
-pub const LIFECYCLES: &[Lifecycle] = &[
+pub(crate) const LIFECYCLES: &[Lifecycle] = &[
     Lifecycle::Asap,
     Lifecycle::AllAtOnce,
     Lifecycle::OneByOne,
@@ -206,7 +206,7 @@ prop_compose! {
     }
 }
 
-pub fn declare_all(
+pub(crate) fn declare_all(
     number: usize,
     plan: &Plan,
     handlers: &mut Vec<Arc<Handler>>,
@@ -249,7 +249,7 @@ pub fn declare_all(
     }
 }
 
-pub fn settings(life: &Life) -> ReactionSettings {
+pub(crate) fn settings(life: &Life) -> ReactionSettings {
     let annotations = |prefix: &str, verbose| ProgressStorage::Annotations {
         prefix: prefix.into(),
         verbose,

@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use super::ClusterObject;
 
-pub type Outcome = Result<Option<Value>, CallError>;
+pub(crate) type Outcome = Result<Option<Value>, CallError>;
 
 /// An object, an operator, and the protocol of what happens between them.
-pub struct Scenario {
+pub(crate) struct Scenario {
     pub object: ClusterObject,
     settings: Arc<ReactionSettings>,
     handlers: Arc<HandlerSet>,
@@ -35,7 +35,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    pub fn new(content: Value, handlers: Vec<Arc<Handler>>) -> Self {
+    pub(crate) fn new(content: Value, handlers: Vec<Arc<Handler>>) -> Self {
         let settings = ReactionSettings::default();
         Self {
             object: ClusterObject::new(content, &settings.finalizer),
@@ -54,39 +54,39 @@ impl Scenario {
         }
     }
 
-    pub fn with_settings(mut self, change: impl FnOnce(&mut ReactionSettings)) -> Self {
+    pub(crate) fn with_settings(mut self, change: impl FnOnce(&mut ReactionSettings)) -> Self {
         change(Arc::make_mut(&mut self.settings));
         self
     }
 
-    pub fn with_outcomes(mut self, id: &'static str, outcomes: impl IntoIterator<Item = Outcome>) -> Self {
+    pub(crate) fn with_outcomes(mut self, id: &'static str, outcomes: impl IntoIterator<Item = Outcome>) -> Self {
         self.outcomes.insert(id, outcomes.into_iter().collect());
         self
     }
 
     /// The operator was just started, and has listed the object.
-    pub fn listed(mut self) -> Self {
+    pub(crate) fn listed(mut self) -> Self {
         (self.event, self.initial) = (Some(EventType::Listed), true);
         self
     }
 
     /// The operator is killed and started again: all that it remembers is on the object.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         (self.event, self.initial, self.partly_handled) = (Some(EventType::Listed), true, None);
     }
 
-    pub fn edit(&mut self, change: Value) {
+    pub(crate) fn edit(&mut self, change: Value) {
         self.object.edit(|value| kopf_object::merge(value, &change));
         self.event = Some(EventType::Modified);
     }
 
-    pub fn delete(&mut self) {
+    pub(crate) fn delete(&mut self) {
         self.object.delete(self.now);
         self.event = Some(EventType::Modified);
     }
 
     /// Cycles until the operator is idle, waiting as long as the delays say.
-    pub fn play(&mut self) {
+    pub(crate) fn play(&mut self) {
         for _ in 0..20 {
             let before = self.object.version();
             let Some(delay) = self.turn() else { return };
@@ -99,7 +99,7 @@ impl Scenario {
     }
 
     /// One turn; gives the delay to the next one, None if the object is gone.
-    pub fn turn(&mut self) -> Option<f64> {
+    pub(crate) fn turn(&mut self) -> Option<f64> {
         let input = CycleInput {
             body: self.object.body(),
             event: self.event.take(),
@@ -245,7 +245,7 @@ impl Scenario {
 
 /// What has happened, line by line; since the last check.
 #[track_caller]
-pub fn check(scenario: &mut Scenario, expected: &str) {
+pub(crate) fn check(scenario: &mut Scenario, expected: &str) {
     let happened = std::mem::take(&mut scenario.protocol);
     let expected: Vec<&str> = expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let marked = |lines: &[&str], others: &[&str]| {

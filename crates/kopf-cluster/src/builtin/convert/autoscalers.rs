@@ -144,7 +144,7 @@ const POLICY: [(&str, &str); 3] = [("Type", "type"), ("Value", "value"), ("Perio
 const DIRECTIONS: [(&str, &str); 2] = [("ScaleUp", "scaleUp"), ("ScaleDown", "scaleDown")];
 
 /// From the second version to the first one.
-pub fn to_first(autoscaler: &mut Value) {
+pub(super) fn to_first(autoscaler: &mut Value) {
     drop_annotations(autoscaler);
     let metrics = take(autoscaler, "spec", "metrics");
     let behavior = take(autoscaler, "spec", "behavior");
@@ -173,7 +173,7 @@ pub fn to_first(autoscaler: &mut Value) {
 }
 
 /// From the first version to the second one.
-pub fn to_second(autoscaler: &mut Value) {
+pub(super) fn to_second(autoscaler: &mut Value) {
     let annotation = |name: &str| {
         let text = autoscaler["metadata"]["annotations"].get(name).and_then(Value::as_str)?;
         serde_json::from_str::<Value>(text).ok()

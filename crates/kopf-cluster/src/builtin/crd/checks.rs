@@ -19,7 +19,7 @@ const MAX_SELECTABLE_FIELDS: usize = 8;
 const MAX_DEPRECATION_WARNING: usize = 256;
 
 /// All complaints about a CRD; with its current state if it is there already.
-pub fn check(crd: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(crate) fn check(crd: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let spec = &crd["spec"];
     let mut errors = Vec::new();
     let expected = format!("{}.{}", text(&spec["names"]["plural"]), text(&spec["group"]));

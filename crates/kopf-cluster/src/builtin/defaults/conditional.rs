@@ -10,7 +10,7 @@ const ACCESS_GROUP: &str = "rbac.authorization.k8s.io";
 const AFFINITY_SECONDS: i64 = 10_800;
 
 /// Sets the defaults that depend on other fields.
-pub fn fill_in(resource: &ResourceType, object: &mut Value) {
+pub(crate) fn fill_in(resource: &ResourceType, object: &mut Value) {
     match resource.qualified() {
         "deployments.apps" if object["spec"]["strategy"]["type"] == "RollingUpdate" => {
             let rolling = [
@@ -50,7 +50,7 @@ pub fn fill_in(resource: &ResourceType, object: &mut Value) {
 }
 
 /// Fills in what the table for jobs must not see filled in already.
-pub fn fill_in_first(resource: &ResourceType, object: &mut Value) {
+pub(crate) fn fill_in_first(resource: &ResourceType, object: &mut Value) {
     if !resource.is("batch", "jobs") || !object["spec"].is_object() {
         return;
     }
@@ -162,7 +162,7 @@ fn fill_autoscaler(autoscaler: &mut Value) {
 }
 
 /// The default metric of autoscalers.
-pub fn cpu_utilization(percent: i64) -> Value {
+pub(crate) fn cpu_utilization(percent: i64) -> Value {
     json!({"type": "Resource", "resource": {"name": "cpu",
         "target": {"type": "Utilization", "averageUtilization": percent}}})
 }

@@ -4,7 +4,7 @@
 //! with `?` is filled in only where nothing but a name is given.
 
 /// Paths below a pod template or a pod.
-pub const POD: &[(&str, &str)] = &[
+pub(super) const POD: &[(&str, &str)] = &[
     ("restartPolicy", "\"Always\""),
     ("terminationGracePeriodSeconds", "30"),
     ("dnsPolicy", "\"ClusterFirst\""),
@@ -34,7 +34,7 @@ pub const POD: &[(&str, &str)] = &[
 ];
 
 /// Paths below each container.
-pub const CONTAINER: &[(&str, &str)] = &[
+pub(super) const CONTAINER: &[(&str, &str)] = &[
     ("resources", "{}"),
     ("terminationMessagePath", "\"/dev/termination-log\""),
     ("terminationMessagePolicy", "\"File\""),
@@ -69,7 +69,7 @@ pub const CONTAINER: &[(&str, &str)] = &[
 ];
 
 /// Paths of whole objects, by `plural.group`.
-pub const KINDS: &[(&str, &[(&str, &str)])] = &[
+pub(super) const KINDS: &[(&str, &[(&str, &str)])] = &[
     ("pods", &[("spec.enableServiceLinks", "true")]),
     ("endpoints", &[("subsets[].ports[].protocol", "\"TCP\"")]),
     (

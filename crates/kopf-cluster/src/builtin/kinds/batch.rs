@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-pub use crate::builtin::convert::TEMPLATE_GENERATION;
+pub(super) use crate::builtin::convert::TEMPLATE_GENERATION;
 
 /// Completes a new job: it finds its pods by its own uid.
-pub fn prepare_new(job: &mut Value) {
+pub(super) fn prepare_new(job: &mut Value) {
     if job["spec"]["manualSelector"] == true || !job["spec"].is_object() {
         return;
     }
@@ -32,7 +32,7 @@ pub fn prepare_new(job: &mut Value) {
 }
 
 /// A workload without labels gets those of its pods.
-pub fn label_as_template(workload: &mut Value) {
+pub(super) fn label_as_template(workload: &mut Value) {
     let labels = workload["spec"]["template"]["metadata"]["labels"].clone();
     if labels.is_object() && workload["metadata"].get("labels").is_none() {
         workload["metadata"]["labels"] = labels;
@@ -40,7 +40,7 @@ pub fn label_as_template(workload: &mut Value) {
 }
 
 /// Counts the templates of a daemon set.
-pub fn count_templates(daemon_set: &mut Value, old: Option<&Value>) {
+pub(super) fn count_templates(daemon_set: &mut Value, old: Option<&Value>) {
     let template = |daemon_set: &Value| daemon_set["spec"]["template"].clone();
     let before = old.and_then(|old| old["metadata"]["annotations"][TEMPLATE_GENERATION].as_str()?.parse::<i64>().ok());
     let generation = match old {
@@ -51,7 +51,7 @@ pub fn count_templates(daemon_set: &mut Value, old: Option<&Value>) {
 }
 
 /// Notes a count of templates.
-pub fn put_template_generation(daemon_set: &mut Value, generation: i64) {
+pub(super) fn put_template_generation(daemon_set: &mut Value, generation: i64) {
     if !daemon_set["metadata"]["annotations"].is_object() {
         daemon_set["metadata"]["annotations"] = json!({});
     }
@@ -59,7 +59,7 @@ pub fn put_template_generation(daemon_set: &mut Value, generation: i64) {
 }
 
 /// The allocatable resources of a node default to its capacity.
-pub fn complete_node(node: &mut Value) {
+pub(super) fn complete_node(node: &mut Value) {
     let capacity = node["status"]["capacity"].clone();
     if capacity.is_object() && node["status"].get("allocatable").is_none() {
         node["status"]["allocatable"] = capacity;
@@ -67,7 +67,7 @@ pub fn complete_node(node: &mut Value) {
 }
 
 /// The claims in a stateful set are whole objects.
-pub fn complete_claims(stateful_set: &mut Value) {
+pub(super) fn complete_claims(stateful_set: &mut Value) {
     let templates = stateful_set["spec"].get_mut("volumeClaimTemplates").and_then(Value::as_array_mut);
     for template in templates.into_iter().flatten().filter(|template| template.is_object()) {
         template["apiVersion"] = json!("v1");

@@ -9,7 +9,7 @@ use crate::store::ObjectKey;
 use crate::support::clock::timestamp;
 
 /// Completes a new pod: its account, tolerations, quality of service.
-pub fn prepare_new(state: &State, resource: &ResourceType, pod: &mut Value) -> Result<(), StatusError> {
+pub(super) fn prepare_new(state: &State, resource: &ResourceType, pod: &mut Value) -> Result<(), StatusError> {
     let given = |field: &str| pod["spec"][field].as_str().filter(|name| !name.is_empty()).map(str::to_owned);
     let account = given("serviceAccountName").or_else(|| given("serviceAccount")).unwrap_or("default".to_owned());
     let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();

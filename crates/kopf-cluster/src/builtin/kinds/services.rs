@@ -8,7 +8,7 @@ use crate::request::status::StatusError;
 use crate::state::State;
 
 /// Allocates a cluster IP, and node ports if the type needs them. A dry run allocates nothing.
-pub fn prepare_new(
+pub(super) fn prepare_new(
     state: &State,
     resource: &ResourceType,
     service: &mut Value,
@@ -53,7 +53,7 @@ pub fn prepare_new(
 }
 
 /// A service keeps its allocations, even if an update omits them.
-pub fn prepare_change(old: &Value, service: &mut Value) {
+pub(super) fn prepare_change(old: &Value, service: &mut Value) {
     for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
         let missing = service["spec"].get(field).is_none_or(|value| value.is_null() || value == "");
         if let Some(kept) = old["spec"].get(field).filter(|_| missing) {

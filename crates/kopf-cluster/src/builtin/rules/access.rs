@@ -11,9 +11,9 @@ use crate::values::names;
 use Rule::{Code, Each, In, Must, Needs, Required, Within};
 use ValueCheck::{OneOf, Text};
 
-pub const ROLE: Rules = &[Each("rules", &[Code(namespaced_rule)])];
+pub(super) const ROLE: Rules = &[Each("rules", &[Code(namespaced_rule)])];
 
-pub const CLUSTER_ROLE: Rules = &[
+pub(super) const CLUSTER_ROLE: Rules = &[
     Each("rules", &[Code(rule)]),
     In(
         "aggregationRule",
@@ -24,13 +24,13 @@ pub const CLUSTER_ROLE: Rules = &[
     ),
 ];
 
-pub const ROLE_BINDING: Rules = &[
+pub(super) const ROLE_BINDING: Rules = &[
     Within("roleRef", &[Code(role_group), Must("kind", OneOf(&["Role", "ClusterRole"])), Required("name")]),
     Each("subjects", &[Code(namespaced_subject)]),
     Code(reference_change),
 ];
 
-pub const CLUSTER_ROLE_BINDING: Rules = &[
+pub(super) const CLUSTER_ROLE_BINDING: Rules = &[
     Within("roleRef", &[Code(role_group), Must("kind", OneOf(&["ClusterRole"])), Required("name")]),
     Each("subjects", &[Code(subject)]),
     Code(reference_change),

@@ -10,7 +10,7 @@ use crate::values::names;
 use Rule::{Code, Each, Given, In, Is, Must, Needs, Required, Within};
 use ValueCheck::{OneOf, Positive, Text};
 
-pub const AUTOSCALER: Rules = &[Within(
+pub(super) const AUTOSCALER: Rules = &[Within(
     "spec",
     &[
         Code(replicas),

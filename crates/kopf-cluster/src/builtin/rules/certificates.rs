@@ -10,7 +10,7 @@ use crate::go::FieldError;
 use crate::values::names;
 use Rule::{Code, Each, Required, Within};
 
-pub const SIGNING_REQUEST: Rules = &[
+pub(super) const SIGNING_REQUEST: Rules = &[
     Within("spec", &[Code(request), Required("usages"), Code(usages), Code(signer), Code(expiration)]),
     Within("status", &[Each("conditions", &[Code(condition)]), Code(decisions)]),
     Code(kept_conditions),

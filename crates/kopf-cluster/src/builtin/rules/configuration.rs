@@ -16,9 +16,9 @@ const FIXED: &str = "field is immutable when `immutable` is set";
 /// All data of a config map or a secret together.
 const SIZE_LIMIT: usize = 1024 * 1024;
 
-pub const CONFIG_MAP: Rules = &[Code(config_keys), If(Condition::Changing, &[Code(fixed_data)])];
+pub(super) const CONFIG_MAP: Rules = &[Code(config_keys), If(Condition::Changing, &[Code(fixed_data)])];
 
-pub const SECRET: Rules =
+pub(super) const SECRET: Rules =
     &[Code(secret_data), Code(secret_type), If(Condition::Changing, &[Immutable("type"), Code(fixed_data)])];
 
 fn keys<'a>(object: &Location<'a>, field: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
@@ -125,7 +125,7 @@ fn docker_file(secret: &Location<'_>, key: &str, errors: &mut Errors) {
     }
 }
 
-pub const NAMESPACE: Rules = &[Code(namespace_finalizers), Code(pod_security)];
+pub(super) const NAMESPACE: Rules = &[Code(namespace_finalizers), Code(pod_security)];
 
 fn namespace_finalizers(namespace: &Location<'_>, errors: &mut Errors) {
     for finalizer in namespace.list("spec.finalizers") {
@@ -154,10 +154,10 @@ fn pod_security(namespace: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-pub const NODE: Rules =
+pub(super) const NODE: Rules =
     &[Code(taints), Code(node_resources), Code(pod_ranges), If(Condition::Changing, &[Code(node_changes)])];
 
-pub const NODE_STATUS: Rules = &[Code(node_resources)];
+pub(super) const NODE_STATUS: Rules = &[Code(node_resources)];
 
 fn taints(node: &Location<'_>, errors: &mut Errors) {
     for (index, taint) in node.list("spec.taints").iter().enumerate() {
@@ -215,7 +215,7 @@ fn node_changes(node: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-pub const LIMIT_RANGE: Rules = &[Within("spec", &[Each("limits", &[Code(limit)])])];
+pub(super) const LIMIT_RANGE: Rules = &[Within("spec", &[Each("limits", &[Code(limit)])])];
 
 /// Bounds in the order of the messages: the field, its name, and its limits.
 fn limit(limit: &Location<'_>, errors: &mut Errors) {
@@ -309,9 +309,9 @@ fn bounds(limit: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-pub const RESOURCE_QUOTA: Rules =
+pub(super) const RESOURCE_QUOTA: Rules =
     &[Code(|quota, errors| amounts(quota, "spec.hard", errors)), Immutable("spec.scopes")];
-pub const QUOTA_STATUS: Rules = &[
+pub(super) const QUOTA_STATUS: Rules = &[
     Code(|quota, errors| amounts(quota, "status.hard", errors)),
     Code(|quota, errors| amounts(quota, "status.used", errors)),
 ];
@@ -331,7 +331,7 @@ fn amounts(quota: &Location<'_>, field: &str, errors: &mut Errors) {
     }
 }
 
-pub const LEASE: Rules = &[Within(
+pub(super) const LEASE: Rules = &[Within(
     "spec",
     &[
         Rule::Given("leaseDurationSeconds", ValueCheck::Positive("must be greater than 0")),
@@ -339,7 +339,7 @@ pub const LEASE: Rules = &[Within(
     ],
 )];
 
-pub const PRIORITY_CLASS: Rules = &[
+pub(super) const PRIORITY_CLASS: Rules = &[
     If(
         Condition::New,
         &[Code(priority), Is("preemptionPolicy", ValueCheck::OneOf(&["PreemptLowerPriority", "Never"]))],
@@ -362,7 +362,7 @@ fn priority(class: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-pub const RUNTIME_CLASS: Rules = &[
+pub(super) const RUNTIME_CLASS: Rules = &[
     Rule::Required("handler"),
     Is("handler", Text(names::check_label)),
     Rule::In("scheduling", &[Code(scheduling::node_selector), Each("tolerations", scheduling::TOLERATION)]),

@@ -8,12 +8,12 @@ use super::value_checks as values;
 use super::value_checks::is_empty;
 use crate::go::{FieldError, FieldErrorKind};
 
-pub type Rules = &'static [Rule];
-pub type Errors = Vec<FieldError>;
+pub(super) type Rules = &'static [Rule];
+pub(super) type Errors = Vec<FieldError>;
 
 /// One thing that must hold. StructFields are named by paths with dots, from the place of the rule.
 #[derive(Clone, Copy)]
-pub enum Rule {
+pub(super) enum Rule {
     /// The field must be there, and not be empty.
     Required(&'static str),
     /// The same, with a reason.
@@ -48,7 +48,7 @@ pub enum Rule {
 
 /// When rules count.
 #[derive(Clone, Copy)]
-pub enum Condition {
+pub(super) enum Condition {
     /// The object is new.
     New,
     /// The object is changed.
@@ -67,7 +67,7 @@ pub enum Condition {
 
 /// What one value must be.
 #[derive(Clone, Copy)]
-pub enum ValueCheck {
+pub(super) enum ValueCheck {
     /// A string; the function returns its problems.
     Text(fn(&str) -> Vec<String>),
     /// One of the values.
@@ -93,7 +93,7 @@ pub enum ValueCheck {
 }
 
 /// A place in an object.
-pub struct Location<'a> {
+pub(super) struct Location<'a> {
     pub value: &'a Value,
     /// The old value, if the object is changed.
     pub old: Option<&'a Value>,
@@ -109,7 +109,7 @@ pub struct Location<'a> {
 static EMPTY: LazyLock<Value> = LazyLock::new(|| json!({}));
 
 /// Reads rules over a whole object.
-pub fn run(rules: Rules, object: &Value, old: Option<&Value>) -> Errors {
+pub(super) fn run(rules: Rules, object: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Vec::new();
     let root =
         Location { value: object, old, is_new: old.is_none(), path: String::new(), parent: None, siblings: None };
@@ -118,7 +118,7 @@ pub fn run(rules: Rules, object: &Value, old: Option<&Value>) -> Errors {
 }
 
 impl<'a> Location<'a> {
-    pub fn check(&self, rules: Rules, errors: &mut Errors) {
+    pub(super) fn check(&self, rules: Rules, errors: &mut Errors) {
         for rule in rules {
             self.check_one(rule, errors);
         }
@@ -189,7 +189,7 @@ impl<'a> Location<'a> {
         }
     }
 
-    pub fn holds(&self, condition: Condition) -> bool {
+    pub(super) fn holds(&self, condition: Condition) -> bool {
         match condition {
             Condition::New => self.is_new,
             Condition::Changing => !self.is_new,
@@ -202,32 +202,32 @@ impl<'a> Location<'a> {
     }
 
     /// Whether the field is another one than before.
-    pub fn changes(&self, field: &str) -> bool {
+    pub(super) fn changes(&self, field: &str) -> bool {
         let meaning = |value: Option<&'a Value>| value.filter(|value| !is_empty(value));
         !self.is_new && meaning(self.old.and_then(|old| below(old, field))) != meaning(self.get(field))
     }
 
     /// A field, if it is there and not null.
-    pub fn get(&self, field: &str) -> Option<&'a Value> {
+    pub(super) fn get(&self, field: &str) -> Option<&'a Value> {
         below(self.value, field).filter(|value| !value.is_null())
     }
 
     /// The text of a field; empty if there is none.
-    pub fn text(&self, field: &str) -> &'a str {
+    pub(super) fn text(&self, field: &str) -> &'a str {
         self.get(field).and_then(Value::as_str).unwrap_or_default()
     }
 
-    pub fn number(&self, field: &str) -> Option<i64> {
+    pub(super) fn number(&self, field: &str) -> Option<i64> {
         self.get(field).and_then(Value::as_i64)
     }
 
     /// The items of a list; none if there is no list.
-    pub fn list(&self, field: &str) -> &'a [Value] {
+    pub(super) fn list(&self, field: &str) -> &'a [Value] {
         self.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// The path of a field.
-    pub fn at(&self, field: &str) -> String {
+    pub(super) fn at(&self, field: &str) -> String {
         match (self.path.is_empty(), field.is_empty()) {
             (_, true) => self.path.clone(),
             (true, false) => field.to_owned(),
@@ -236,30 +236,30 @@ impl<'a> Location<'a> {
     }
 
     /// The place of a field, if it is there.
-    pub fn enter<'s>(&'s self, field: &str) -> Option<Location<'s>> {
+    pub(super) fn enter<'s>(&'s self, field: &str) -> Option<Location<'s>> {
         let value = self.get(field)?;
         let old = self.old.and_then(|old| below(old, field));
         Some(self.child(value, old, self.at(field), None))
     }
 
     /// The place of a field; an empty object if it is not there.
-    pub fn within<'s>(&'s self, field: &str) -> Location<'s> {
+    pub(super) fn within<'s>(&'s self, field: &str) -> Location<'s> {
         let old = self.old.and_then(|old| below(old, field));
         self.child(self.get(field).unwrap_or(&EMPTY), old, self.at(field), None)
     }
 
     /// A value that errors report at this path.
-    pub fn told_here<'s>(&'s self, value: &'s Value) -> Location<'s> {
+    pub(super) fn told_here<'s>(&'s self, value: &'s Value) -> Location<'s> {
         self.child(value, None, self.path.clone(), None)
     }
 
     /// The path of the list in which this place is an item.
-    pub fn list_path(&self) -> String {
+    pub(super) fn list_path(&self) -> String {
         self.path.rsplit_once('[').map(|(list, _)| list.to_owned()).unwrap_or_default()
     }
 
     /// Visits every item of a list.
-    pub fn items(&self, field: &str, mut visit: impl FnMut(&Location<'_>)) {
+    pub(super) fn items(&self, field: &str, mut visit: impl FnMut(&Location<'_>)) {
         let list = self.list(field);
         let old = self.old.and_then(|old| below(old, field));
         for (position, item) in list.iter().enumerate() {
@@ -280,12 +280,12 @@ impl<'a> Location<'a> {
     }
 
     /// The items of the list before this one.
-    pub fn earlier(&self) -> &'a [Value] {
+    pub(super) fn earlier(&self) -> &'a [Value] {
         self.siblings.map(|(list, position)| &list[..position]).unwrap_or_default()
     }
 
     /// The nearest place around this one that has the field.
-    pub fn around(&self, field: &str) -> Option<&'a Value> {
+    pub(super) fn around(&self, field: &str) -> Option<&'a Value> {
         let mut location = Some(self);
         while let Some(current) = location {
             if let Some(value) = below(current.value, field) {
@@ -296,17 +296,17 @@ impl<'a> Location<'a> {
         None
     }
 
-    pub fn invalid(&self, field: &str, detail: impl Into<String>) -> FieldError {
+    pub(super) fn invalid(&self, field: &str, detail: impl Into<String>) -> FieldError {
         FieldError::invalid(self.at(field), self.get(field).cloned().unwrap_or(json!("")), detail)
     }
 
-    pub fn not_found(&self, field: &str, value: Value, detail: &str) -> FieldError {
+    pub(super) fn not_found(&self, field: &str, value: Value, detail: &str) -> FieldError {
         FieldError::new(FieldErrorKind::NotFound, self.at(field), value, detail)
     }
 }
 
 /// A field by its path with dots; the empty path is the value itself.
-pub fn below<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+pub(super) fn below<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     match path {
         "" => Some(value),
         path => path.split('.').try_fold(value, |value, name| value.get(name)),

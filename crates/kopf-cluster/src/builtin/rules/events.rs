@@ -10,10 +10,11 @@ use crate::values::names;
 use Rule::{Code, If, Required};
 
 /// Of the core group.
-pub const OLD: Rules = &[Code(|event, errors| about(event, "involvedObject", "reportingComponent", "message", errors))];
+pub(super) const OLD: Rules =
+    &[Code(|event, errors| about(event, "involvedObject", "reportingComponent", "message", errors))];
 
 /// Events of `events.k8s.io`, which forbid the deprecated fields.
-pub const NEW: Rules = &[
+pub(super) const NEW: Rules = &[
     Code(|event, errors| about(event, "regarding", "reportingController", "note", errors)),
     If(Condition::New, &[Code(series), Code(event_time), Code(event_type), Code(old_fields)]),
     If(Condition::Changing, &[Code(changed_series), Code(changes)]),

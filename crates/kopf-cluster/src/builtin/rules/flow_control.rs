@@ -9,7 +9,7 @@ use crate::values::names;
 use Rule::{Code, Each, Forbid, Given, If, In, Is, Needs, Required, Unique, Within};
 use ValueCheck::{Between, OneOf, Text};
 
-pub const FLOW_SCHEMA: Rules = &[
+pub(super) const FLOW_SCHEMA: Rules = &[
     Code(first_schema),
     Within(
         "spec",
@@ -24,7 +24,7 @@ pub const FLOW_SCHEMA: Rules = &[
 ];
 
 /// Conditions have types, each of them once.
-pub const STATUS: Rules = &[Within("status", &[Each("conditions", &[Unique("type"), Required("type")])])];
+pub(super) const STATUS: Rules = &[Within("status", &[Each("conditions", &[Unique("type"), Required("type")])])];
 
 const MAX_PRECEDENCE: i64 = 10_000;
 
@@ -192,7 +192,7 @@ fn path_problem(path: &str) -> Option<&'static str> {
     }
 }
 
-pub const PRIORITY_LEVEL: Rules = &[
+pub(super) const PRIORITY_LEVEL: Rules = &[
     Code(exempt_by_name),
     Within(
         "spec",

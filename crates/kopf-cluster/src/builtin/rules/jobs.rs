@@ -1,6 +1,6 @@
 //! Jobs and cron jobs.
 
-pub mod schedule;
+pub(super) mod schedule;
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::go::{FieldError, FieldErrorKind, internal, struct_text};
 use Rule::{Code, Given, If, Immutable, In, Is, Required, Within};
 use ValueCheck::{NonNegative, OneOf, Text};
 
-pub const JOB: Rules = &[
+pub(super) const JOB: Rules = &[
     If(
         Condition::New,
         &[Within("spec", &[Code(job_selector), Code(job_spec), Code(generated_selector), Code(job_labels)])],
@@ -34,7 +34,7 @@ pub const JOB: Rules = &[
     ),
 ];
 
-pub const CRON_JOB: Rules = &[
+pub(super) const CRON_JOB: Rules = &[
     Within(
         "spec",
         &[

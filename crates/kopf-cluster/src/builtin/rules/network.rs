@@ -13,7 +13,7 @@ use crate::values::names;
 use Rule::{Code, Each, Given, If, In, Is, Must, Required, Within};
 use ValueCheck::{AtMostBytes, Between, OneOf, PortOrName, Text};
 
-pub const INGRESS: Rules = &[
+pub(super) const INGRESS: Rules = &[
     Within(
         "spec",
         &[
@@ -27,7 +27,7 @@ pub const INGRESS: Rules = &[
     If(Condition::New, &[Code(class_annotation)]),
 ];
 
-pub const INGRESS_STATUS: Rules = &[Within("status", &[In("loadBalancer", &[Each("ingress", POINT)])])];
+pub(super) const INGRESS_STATUS: Rules = &[Within("status", &[In("loadBalancer", &[Each("ingress", POINT)])])];
 
 const PATH: Rules = &[Code(path), Within("backend", &[Code(backend)])];
 
@@ -140,7 +140,7 @@ fn class_annotation(ingress: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-pub const INGRESS_CLASS: Rules = &[
+pub(super) const INGRESS_CLASS: Rules = &[
     Code(controller_change),
     Within(
         "spec",
@@ -188,7 +188,7 @@ fn parameter_scope(parameters: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-pub const NETWORK_POLICY: Rules = &[Within(
+pub(super) const NETWORK_POLICY: Rules = &[Within(
     "spec",
     &[
         In("podSelector", LABEL_SELECTOR),
@@ -269,7 +269,7 @@ fn policy_types(spec: &Location<'_>, errors: &mut Errors) {
 }
 
 /// Who has an address. The group is that of services if it is empty.
-pub const ADDRESS: Rules = &[
+pub(super) const ADDRESS: Rules = &[
     If(Condition::Lacks("spec.parentRef"), &[Required("spec.parentRef")]),
     In(
         "spec.parentRef",
@@ -300,7 +300,7 @@ fn parent_change(address: &Location<'_>, errors: &mut Errors) {
 }
 
 /// Where services get their addresses from: one range of each sort, and a second one can come later.
-pub const SERVICE_RANGES: Rules =
+pub(super) const SERVICE_RANGES: Rules =
     &[If(Condition::New, &[Within("spec", &[Code(ranges)])]), If(Condition::Changing, &[Code(range_changes)])];
 
 fn ranges(spec: &Location<'_>, errors: &mut Errors) {

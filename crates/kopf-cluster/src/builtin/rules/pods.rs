@@ -1,13 +1,13 @@
 //! Pods, and the specs of pods in templates.
 
-pub mod containers;
-pub mod probes;
-pub mod resources;
-pub mod security;
-pub mod scheduling;
-pub mod volumes;
-pub mod volume_sources;
-pub mod pod_changes;
+pub(super) mod containers;
+pub(super) mod probes;
+pub(super) mod resources;
+pub(super) mod security;
+pub(super) mod scheduling;
+pub(super) mod volumes;
+pub(super) mod volume_sources;
+pub(super) mod pod_changes;
 
 use serde_json::{Value, json};
 
@@ -19,20 +19,20 @@ use crate::values::{addresses, names};
 use Rule::{Code, Each, Forbid, Given, If, In, Is, Must, Required, Within};
 use ValueCheck::{Between, OneOf, Text};
 
-pub const POD: Rules = &[
+pub(super) const POD: Rules = &[
     Within("spec", SPEC),
     Code(mirror),
     If(Condition::New, &[If(Condition::Has("spec.ephemeralContainers"), &[Code(no_ephemeral)])]),
     If(Condition::Changing, pod_changes::RULES),
 ];
 
-pub const STATUS: Rules = &[
+pub(super) const STATUS: Rules = &[
     Is("status.nominatedNodeName", Text(names::check_subdomain)),
     In("status", &[Each("conditions", &[Code(condition_type)]), Each("podIPs", &[Code(pod_address)])]),
 ];
 
 /// The spec of a pod; also in templates.
-pub const SPEC: Rules = &[
+pub(super) const SPEC: Rules = &[
     Each("volumes", volumes::VOLUME),
     Required("containers"),
     Each("containers", containers::CONTAINER),
@@ -171,7 +171,7 @@ fn pod_address(entry: &Location<'_>, errors: &mut Errors) {
 }
 
 /// The template of a workload. The paths of errors in its metadata omit the word.
-pub const TEMPLATE: Rules = &[Code(template_metadata), Within("spec", TEMPLATE_SPEC)];
+pub(super) const TEMPLATE: Rules = &[Code(template_metadata), Within("spec", TEMPLATE_SPEC)];
 
 const TEMPLATE_SPEC: Rules = &[Code(all_of_spec), Code(no_ephemeral_in_template)];
 

@@ -30,7 +30,7 @@ const MATCH: Rules = &[
 
 const REST: Rules = &[Each("matchConditions", CONDITION), Each("variables", &[Code(variable)])];
 
-pub const VALIDATING: Rules = &[Within(
+pub(super) const VALIDATING: Rules = &[Within(
     "spec",
     &[
         Code(|spec, errors| spec.check(COMMON, errors)),
@@ -48,7 +48,7 @@ pub const VALIDATING: Rules = &[Within(
     ],
 )];
 
-pub const MUTATING: Rules = &[Within(
+pub(super) const MUTATING: Rules = &[Within(
     "spec",
     &[
         Code(|spec, errors| spec.check(COMMON, errors)),
@@ -61,7 +61,7 @@ pub const MUTATING: Rules = &[Within(
     ],
 )];
 
-pub const VALIDATING_BINDING: Rules = &[Within(
+pub(super) const VALIDATING_BINDING: Rules = &[Within(
     "spec",
     &[
         Code(|spec, errors| spec.check(BINDING, errors)),
@@ -71,7 +71,7 @@ pub const VALIDATING_BINDING: Rules = &[Within(
     ],
 )];
 
-pub const MUTATING_BINDING: Rules = &[Within(
+pub(super) const MUTATING_BINDING: Rules = &[Within(
     "spec",
     &[
         Code(|spec, errors| spec.check(BINDING, errors)),

@@ -10,7 +10,7 @@ use crate::values::names;
 use Rule::{Code, Each, Given, If, In, Is, Must, Needs, Required, Unique, Within};
 use ValueCheck::{OneOf, Text};
 
-pub const WEBHOOKS: Rules = &[Each(
+pub(super) const WEBHOOKS: Rules = &[Each(
     "webhooks",
     &[
         Code(webhook_name),
@@ -29,11 +29,11 @@ pub const WEBHOOKS: Rules = &[Each(
     ],
 )];
 
-pub const CONDITION: Rules =
+pub(super) const CONDITION: Rules =
     &[Required("expression"), Required("name"), Is("name", Text(names::check_qualified_name)), Unique("name")];
 
 /// The rules of a webhook or policy: which requests it matches.
-pub const RULE: Rules = &[
+pub(super) const RULE: Rules = &[
     Required("operations"),
     Code(operations),
     Required("apiGroups"),
@@ -207,7 +207,7 @@ fn service_port(service: &Location<'_>, errors: &mut Errors) {
 }
 
 /// Parts of the API that other servers serve.
-pub const API_SERVICE: Rules = &[
+pub(super) const API_SERVICE: Rules = &[
     Code(service_name),
     Within(
         "spec",

@@ -9,7 +9,7 @@ use crate::values::names;
 use Rule::{Code, Each};
 
 /// The fields of a label selector.
-pub const LABEL_SELECTOR: Rules = &[Code(match_labels), Each("matchExpressions", REQUIREMENT)];
+pub(super) const LABEL_SELECTOR: Rules = &[Code(match_labels), Each("matchExpressions", REQUIREMENT)];
 
 const REQUIREMENT: Rules = &[Code(operator), Code(requirement_key), Code(requirement_values)];
 
@@ -18,7 +18,7 @@ fn match_labels(selector: &Location<'_>, errors: &mut Errors) {
 }
 
 /// A map of labels; errors have the path of the map.
-pub fn labels_at(path: &str, labels: Option<&Value>, errors: &mut Errors) {
+pub(super) fn labels_at(path: &str, labels: Option<&Value>, errors: &mut Errors) {
     for (key, value) in labels.and_then(Value::as_object).into_iter().flatten() {
         for problem in names::check_qualified_name(key) {
             errors.push(FieldError::invalid(path, json!(key), problem));
@@ -64,7 +64,7 @@ fn requirement_values(requirement: &Location<'_>, errors: &mut Errors) {
 }
 
 /// Whether labels fit a label selector.
-pub fn selects(selector: &Value, labels: &Value) -> bool {
+pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
     let fits = |(key, value): (&String, &Value)| labels.get(key) == Some(value);
     let expressions = selector["matchExpressions"].as_array().map(Vec::as_slice).unwrap_or_default();
     selector["matchLabels"].as_object().into_iter().flatten().all(fits)

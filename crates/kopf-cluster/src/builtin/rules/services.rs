@@ -10,7 +10,7 @@ use crate::values::{addresses, names};
 use Rule::{Code, Each, Given, If, Immutable, In, Is, Must, Needs, Required, Within};
 use ValueCheck::{Between, OneOf, PortOrName, Text};
 
-pub const SERVICE: Rules = &[
+pub(super) const SERVICE: Rules = &[
     If(Condition::Changing, &[Code(address_change)]),
     Within(
         "spec",
@@ -33,7 +33,7 @@ pub const SERVICE: Rules = &[
     ),
 ];
 
-pub const STATUS: Rules = &[Code(balanced)];
+pub(super) const STATUS: Rules = &[Code(balanced)];
 
 const PORT: Rules = &[
     Code(port_name),
@@ -146,7 +146,7 @@ fn addresses(spec: &Location<'_>, errors: &mut Errors) {
 }
 
 /// Addresses that never lead to another machine.
-pub fn not_special(entry: &Location<'_>, errors: &mut Errors) {
+pub(super) fn not_special(entry: &Location<'_>, errors: &mut Errors) {
     let Some(text) = entry.value.as_str() else { return };
     special_address(&entry.path, text, errors);
 }
@@ -253,7 +253,7 @@ fn balanced(service: &Location<'_>, errors: &mut Errors) {
 }
 
 /// Where a load balancer can be reached.
-pub const POINT: Rules = &[Is("ip", Text(addresses::old_address)), Code(host_of_point)];
+pub(super) const POINT: Rules = &[Is("ip", Text(addresses::old_address)), Code(host_of_point)];
 
 fn host_of_point(point: &Location<'_>, errors: &mut Errors) {
     let name = point.text("hostname");
@@ -268,7 +268,7 @@ fn host_of_point(point: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-pub const ENDPOINTS: Rules = &[Each(
+pub(super) const ENDPOINTS: Rules = &[Each(
     "subsets",
     &[
         Code(some_address),
@@ -319,7 +319,7 @@ fn subset_port_name(port: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-pub const ENDPOINT_SLICE: Rules = &[
+pub(super) const ENDPOINT_SLICE: Rules = &[
     Required("addressType"),
     Is("addressType", OneOf(&["FQDN", "IPv4", "IPv6"])),
     Each(

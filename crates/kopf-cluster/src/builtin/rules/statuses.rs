@@ -8,7 +8,7 @@ use crate::go::{FieldError, FieldErrorKind};
 use Rule::{Code, Given, Within};
 use ValueCheck::NonNegative;
 
-pub const DEPLOYMENT: Rules = &[Within(
+pub(super) const DEPLOYMENT: Rules = &[Within(
     "status",
     &[
         Given("observedGeneration", NonNegative),
@@ -24,7 +24,7 @@ pub const DEPLOYMENT: Rules = &[Within(
     ],
 )];
 
-pub const REPLICA_SET: Rules = &[Within(
+pub(super) const REPLICA_SET: Rules = &[Within(
     "status",
     &[
         Given("replicas", NonNegative),
@@ -37,9 +37,9 @@ pub const REPLICA_SET: Rules = &[Within(
     ],
 )];
 
-pub const REPLICATION_CONTROLLER: Rules = REPLICA_SET;
+pub(super) const REPLICATION_CONTROLLER: Rules = REPLICA_SET;
 
-pub const STATEFUL_SET: Rules = &[Within(
+pub(super) const STATEFUL_SET: Rules = &[Within(
     "status",
     &[
         Given("replicas", NonNegative),
@@ -59,7 +59,7 @@ pub const STATEFUL_SET: Rules = &[Within(
     ],
 )];
 
-pub const DAEMON_SET: Rules = &[Within(
+pub(super) const DAEMON_SET: Rules = &[Within(
     "status",
     &[
         Given("currentNumberScheduled", NonNegative),
@@ -75,7 +75,7 @@ pub const DAEMON_SET: Rules = &[Within(
     ],
 )];
 
-pub const DISRUPTION_BUDGET: Rules = &[Within(
+pub(super) const DISRUPTION_BUDGET: Rules = &[Within(
     "status",
     &[
         Given("disruptionsAllowed", NonNegative),
@@ -85,10 +85,10 @@ pub const DISRUPTION_BUDGET: Rules = &[Within(
     ],
 )];
 
-pub const AUTOSCALER: Rules =
+pub(super) const AUTOSCALER: Rules =
     &[Within("status", &[Given("currentReplicas", NonNegative), Given("desiredReplicas", NonNegative)])];
 
-pub const JOB: Rules = &[Within(
+pub(super) const JOB: Rules = &[Within(
     "status",
     &[
         Given("active", NonNegative),

@@ -1,6 +1,6 @@
 //! Claims, volumes, storage classes, drivers.
 
-pub mod csi;
+pub(super) mod csi;
 
 use serde_json::{Value, json};
 
@@ -17,10 +17,10 @@ use ValueCheck::{OneOf, Text};
 
 const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
-pub const CLAIM: Rules = &[Within("spec", CLAIM_SPEC), If(Condition::Changing, &[Code(claim_changes)])];
+pub(super) const CLAIM: Rules = &[Within("spec", CLAIM_SPEC), If(Condition::Changing, &[Code(claim_changes)])];
 
 /// The spec of a claim; also in templates.
-pub const CLAIM_SPEC: Rules = &[
+pub(super) const CLAIM_SPEC: Rules = &[
     Needs("accessModes", "at least 1 access mode is required"),
     In("selector", LABEL_SELECTOR),
     Code(access_modes),
@@ -30,7 +30,7 @@ pub const CLAIM_SPEC: Rules = &[
     Is("volumeAttributesClassName", Text(names::check_subdomain)),
 ];
 
-pub const CLAIM_STATUS: Rules = &[Code(|claim, errors| quantities(claim, "status.capacity", errors))];
+pub(super) const CLAIM_STATUS: Rules = &[Code(|claim, errors| quantities(claim, "status.capacity", errors))];
 
 fn access_modes(spec: &Location<'_>, errors: &mut Errors) {
     let modes = spec.list("accessModes");
@@ -109,7 +109,7 @@ fn restore(target: &mut Value, source: &Value, field: &str) {
     }
 }
 
-pub const VOLUME: Rules = &[
+pub(super) const VOLUME: Rules = &[
     Within("spec", &[Code(|spec, errors| volume_spec(spec, false, errors))]),
     // The server reports every error in a changed volume twice.
     If(Condition::Changing, &[Within("spec", &[Code(|spec, errors| volume_spec(spec, false, errors))])]),
@@ -117,7 +117,7 @@ pub const VOLUME: Rules = &[
 ];
 
 /// The spec of a volume; some fields are forbidden where it is inline.
-pub fn volume_spec(spec: &Location<'_>, is_inline: bool, errors: &mut Errors) {
+pub(super) fn volume_spec(spec: &Location<'_>, is_inline: bool, errors: &mut Errors) {
     const INLINE: Rules = &[
         If(Condition::Has("claimRef"), &[Forbid("claimRef", "may not be specified in the context of inline volumes")]),
         If(Condition::Has("capacity"), &[Forbid("capacity", "may not be specified in the context of inline volumes")]),
@@ -231,7 +231,7 @@ fn volume_changes(volume: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-pub const CLASS: Rules = &[
+pub(super) const CLASS: Rules = &[
     Required("provisioner"),
     Code(|class, errors| csi::qualified(class, "provisioner", errors)),
     Code(csi::parameters),

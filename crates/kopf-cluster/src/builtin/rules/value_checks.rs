@@ -10,7 +10,7 @@ use crate::go::FieldError;
 use crate::values::names;
 
 /// Empty values, which a real server does not distinguish from missing ones.
-pub fn is_empty(value: &Value) -> bool {
+pub(super) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::String(text) => text.is_empty(),
@@ -21,7 +21,7 @@ pub fn is_empty(value: &Value) -> bool {
     }
 }
 
-pub fn test(test: ValueCheck, path: &str, value: &Value, errors: &mut Errors) {
+pub(super) fn test(test: ValueCheck, path: &str, value: &Value, errors: &mut Errors) {
     let number = || value.as_i64().unwrap_or_default();
     let mut refuse = |detail: &str| errors.push(FieldError::invalid(path, value.clone(), detail));
     match test {
@@ -99,7 +99,7 @@ fn problem(wrong: bool, words: &str) -> Vec<String> {
 }
 
 /// The name of a port of a container, or of a service as seen by a probe.
-pub fn port_name(name: &str) -> Vec<String> {
+pub(super) fn port_name(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if name.len() > 15 {
@@ -120,7 +120,7 @@ pub fn port_name(name: &str) -> Vec<String> {
     problems
 }
 
-pub fn percent(text: &str) -> Vec<String> {
+pub(super) fn percent(text: &str) -> Vec<String> {
     problem(
         !matches(&PERCENT, text),
         "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used \
@@ -128,7 +128,7 @@ pub fn percent(text: &str) -> Vec<String> {
     )
 }
 
-pub fn environment_name(name: &str) -> Vec<String> {
+pub(super) fn environment_name(name: &str) -> Vec<String> {
     problem(
         name.is_empty() || !name.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'='),
         "a valid environment variable name must consist only of printable ASCII characters other than '='",
@@ -136,7 +136,7 @@ pub fn environment_name(name: &str) -> Vec<String> {
 }
 
 /// A key of a config map or a secret.
-pub fn config_key(key: &str) -> Vec<String> {
+pub(super) fn config_key(key: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if key.len() > 253 {
         problems.push("must be no more than 253 characters".to_owned());
@@ -156,7 +156,7 @@ pub fn config_key(key: &str) -> Vec<String> {
     problems
 }
 
-pub fn header_name(name: &str) -> Vec<String> {
+pub(super) fn header_name(name: &str) -> Vec<String> {
     problem(
         !matches(&HEADER, name),
         "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for \
@@ -164,7 +164,7 @@ pub fn header_name(name: &str) -> Vec<String> {
     )
 }
 
-pub fn search_domain(text: &str) -> Vec<String> {
+pub(super) fn search_domain(text: &str) -> Vec<String> {
     let name = text.strip_suffix('.').filter(|rest| !rest.is_empty()).unwrap_or(text);
     problem(
         text != "." && !matches(&SEARCH, name),
@@ -174,7 +174,7 @@ pub fn search_domain(text: &str) -> Vec<String> {
     )
 }
 
-pub fn sysctl_name(name: &str) -> Vec<String> {
+pub(super) fn sysctl_name(name: &str) -> Vec<String> {
     problem(
         name.len() > 253 || !matches(&SYSCTL, name),
         "must have at most 253 characters and match regex \
@@ -183,19 +183,19 @@ pub fn sysctl_name(name: &str) -> Vec<String> {
 }
 
 /// A path below something: no way out of it.
-pub fn relative_path(path: &str) -> Vec<String> {
+pub(super) fn relative_path(path: &str) -> Vec<String> {
     if path.starts_with('/') {
         return vec!["must be a relative path".to_owned()];
     }
     no_way_up(path)
 }
 
-pub fn no_way_up(path: &str) -> Vec<String> {
+pub(super) fn no_way_up(path: &str) -> Vec<String> {
     problem(path.split('/').any(|part| part == ".."), "must not contain '..'")
 }
 
 /// The same for files that are made out of keys, which may not look hidden by two dots.
-pub fn file_path(path: &str) -> Vec<String> {
+pub(super) fn file_path(path: &str) -> Vec<String> {
     let mut problems = relative_path(path);
     if path.starts_with("..") && !path.starts_with("../") && path != ".." {
         problems.push("must not start with '..'".to_owned());
@@ -203,12 +203,12 @@ pub fn file_path(path: &str) -> Vec<String> {
     problems
 }
 
-pub fn absolute_path(path: &str) -> Vec<String> {
+pub(super) fn absolute_path(path: &str) -> Vec<String> {
     problem(!path.starts_with('/'), "must be an absolute path")
 }
 
 /// A label that does not start with a digit: the old rule for names of services.
-pub fn label_1035(name: &str) -> Vec<String> {
+pub(super) fn label_1035(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if name.len() > 63 {
         problems.push("must be no more than 63 characters".to_owned());
@@ -224,7 +224,7 @@ pub fn label_1035(name: &str) -> Vec<String> {
     problems
 }
 
-pub fn identifier(text: &str) -> Vec<String> {
+pub(super) fn identifier(text: &str) -> Vec<String> {
     problem(
         !matches(&IDENTIFIER, text),
         "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric \
@@ -234,7 +234,7 @@ pub fn identifier(text: &str) -> Vec<String> {
 }
 
 /// `example.com/path`: a domain with a path below it.
-pub fn domain_path(text: &str) -> Vec<String> {
+pub(super) fn domain_path(text: &str) -> Vec<String> {
     match text.split_once('/') {
         None => vec!["must be a domain-prefixed path (such as \"acme.io/foo\")".to_owned()],
         Some((domain, path)) => {

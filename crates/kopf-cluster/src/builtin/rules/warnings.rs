@@ -13,7 +13,7 @@ use crate::values::{addresses, names};
 const INGRESS_CLASS: &str = "kubernetes.io/ingress.class";
 
 /// Whether objects of a resource can cause warnings.
-pub fn has_warnings(resource: &ResourceType) -> bool {
+pub(crate) fn has_warnings(resource: &ResourceType) -> bool {
     const KINDS: [&str; 13] = [
         "pods",
         "deployments.apps",
@@ -33,7 +33,7 @@ pub fn has_warnings(resource: &ResourceType) -> bool {
 }
 
 /// The warnings about a written object.
-pub fn warnings(resource: &ResourceType, object: &Value) -> Vec<String> {
+pub(crate) fn warnings(resource: &ResourceType, object: &Value) -> Vec<String> {
     if !has_warnings(resource) {
         return Vec::new();
     }

@@ -12,7 +12,7 @@ use crate::values::names;
 use Rule::{Code, Each, Forbid, Given, If, Immutable, In, Is, Required, Within};
 use ValueCheck::{NonNegative, NumberOrPart, NumberOrPercent, OneOf, Text};
 
-pub const DEPLOYMENT: Rules = &[
+pub(super) const DEPLOYMENT: Rules = &[
     Within(
         "spec",
         &[
@@ -29,7 +29,7 @@ pub const DEPLOYMENT: Rules = &[
     Code(immutable_selector),
 ];
 
-pub const REPLICA_SET: Rules = &[
+pub(super) const REPLICA_SET: Rules = &[
     Within(
         "spec",
         &[
@@ -42,7 +42,7 @@ pub const REPLICA_SET: Rules = &[
     Code(immutable_selector),
 ];
 
-pub const STATEFUL_SET: Rules = &[
+pub(super) const STATEFUL_SET: Rules = &[
     Within(
         "spec",
         &[
@@ -65,7 +65,7 @@ pub const STATEFUL_SET: Rules = &[
     If(Condition::Changing, &[Code(stateful_changes)]),
 ];
 
-pub const DAEMON_SET: Rules = &[
+pub(super) const DAEMON_SET: Rules = &[
     Code(immutable_selector),
     Within(
         "spec",
@@ -78,7 +78,7 @@ pub const DAEMON_SET: Rules = &[
     ),
 ];
 
-pub const REPLICATION_CONTROLLER: Rules = &[Within(
+pub(super) const REPLICATION_CONTROLLER: Rules = &[Within(
     "spec",
     &[
         Given("minReadySeconds", NonNegative),
@@ -89,9 +89,9 @@ pub const REPLICATION_CONTROLLER: Rules = &[Within(
     ],
 )];
 
-pub const POD_TEMPLATE_OBJECT: Rules = &[Within("template", TEMPLATE)];
+pub(super) const POD_TEMPLATE_OBJECT: Rules = &[Within("template", TEMPLATE)];
 
-pub const CONTROLLER_REVISION: Rules =
+pub(super) const CONTROLLER_REVISION: Rules =
     &[Rule::Given("revision", NonNegative), If(Condition::New, &[Code(revision_data)]), Immutable("data")];
 
 fn revision_data(revision: &Location<'_>, errors: &mut Errors) {
@@ -102,7 +102,7 @@ fn revision_data(revision: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-pub const DISRUPTION_BUDGET: Rules = &[Within(
+pub(super) const DISRUPTION_BUDGET: Rules = &[Within(
     "spec",
     &[
         Code(both_limits),

@@ -12,7 +12,7 @@ use crate::values::cel;
 
 /// One entry of `matchConditions`.
 #[derive(Debug)]
-pub struct MatchCondition {
+pub(crate) struct MatchCondition {
     expression: String,
     /// The compiled expression, or why it does not compile; such a condition fails.
     program: Result<Program, String>,
@@ -20,7 +20,7 @@ pub struct MatchCondition {
 
 /// The variables of a condition.
 #[derive(Clone, Copy, Debug)]
-pub struct ConditionInput<'a> {
+pub(crate) struct ConditionInput<'a> {
     pub object: Option<&'a Value>,
     pub old_object: Option<&'a Value>,
     /// The request of the review, without the objects.
@@ -28,7 +28,7 @@ pub struct ConditionInput<'a> {
 }
 
 impl MatchCondition {
-    pub fn parse(condition: &Value) -> Self {
+    pub(crate) fn parse(condition: &Value) -> Self {
         let expression = condition["expression"].as_str().unwrap_or_default().to_owned();
         let program = cel::compile(&expression);
         Self { expression, program }
@@ -36,7 +36,7 @@ impl MatchCondition {
 }
 
 /// Whether all conditions hold. A false condition takes precedence over a failing one.
-pub fn all_hold(conditions: &[MatchCondition], seen: ConditionInput<'_>) -> Result<bool, String> {
+pub(crate) fn all_hold(conditions: &[MatchCondition], seen: ConditionInput<'_>) -> Result<bool, String> {
     if conditions.is_empty() {
         return Ok(true);
     }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// One rule of a webhook: it matches any combination of its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RuleWithOperations {
+pub(crate) struct RuleWithOperations {
     operations: Vec<String>,
     groups: Vec<String>,
     versions: Vec<String>,
@@ -24,7 +24,7 @@ enum Scope {
 
 /// A request, as rules match it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Subject<'a> {
+pub(crate) struct Subject<'a> {
     pub operation: &'a str,
     pub group: &'a str,
     pub version: &'a str,
@@ -35,7 +35,7 @@ pub struct Subject<'a> {
 }
 
 impl RuleWithOperations {
-    pub fn parse(rule: &Value) -> Self {
+    pub(crate) fn parse(rule: &Value) -> Self {
         let texts = |field: &str| -> Vec<String> {
             rule[field].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
         };
@@ -52,7 +52,7 @@ impl RuleWithOperations {
         }
     }
 
-    pub fn matches(&self, subject: &Subject<'_>) -> bool {
+    pub(crate) fn matches(&self, subject: &Subject<'_>) -> bool {
         let any = |list: &[String], wanted: &str| list.iter().any(|one| one == "*" || one == wanted);
         let in_scope = match self.scope {
             Scope::All => true,

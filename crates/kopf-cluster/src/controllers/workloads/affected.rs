@@ -20,7 +20,7 @@ use super::work_queue::{WorkItem, WorkKind};
 use crate::store::{Change, Event, ObjectKey, Stored};
 
 /// The resources that are followed, with the kinds that have a controller; owners before what they own.
-pub const FOLLOWED: [(Api, Option<WorkKind>); 15] = [
+pub(super) const FOLLOWED: [(Api, Option<WorkKind>); 15] = [
     (NODES, Some(WorkKind::Node)),
     (STORAGE_CLASSES, None),
     (VOLUMES, Some(WorkKind::Volume)),
@@ -40,7 +40,7 @@ pub const FOLLOWED: [(Api, Option<WorkKind>); 15] = [
 
 /// What the driver remembers of the objects, to be found again in the store at any time.
 #[derive(Debug, Default)]
-pub struct ObjectIndex {
+pub(super) struct ObjectIndex {
     /// The owners by their uids.
     owners: HashMap<Box<str>, WorkItem>,
     /// Who selects pods by their labels, by namespace.
@@ -57,7 +57,7 @@ pub struct ObjectIndex {
 
 impl ObjectIndex {
     /// Whom a change affected.
-    pub fn concerned(&mut self, api: Api, kind: Option<WorkKind>, event: &Event) -> Vec<WorkItem> {
+    pub(super) fn concerned(&mut self, api: Api, kind: Option<WorkKind>, event: &Event) -> Vec<WorkItem> {
         let object_key = &event.object.object_key;
         let mut keys = Vec::new();
         for stored in [Some(&event.object), event.previous.as_ref()].into_iter().flatten() {
@@ -159,7 +159,7 @@ impl ObjectIndex {
     }
 
     /// Since when a pod has been in its stage, from the driver's point of view.
-    pub fn since(&mut self, object_key: &ObjectKey, stage: Stage, now: Timestamp) -> Timestamp {
+    pub(super) fn since(&mut self, object_key: &ObjectKey, stage: Stage, now: Timestamp) -> Timestamp {
         match self.stages.get(object_key) {
             Some((known, since)) if *known == stage => *since,
             _ => {
@@ -170,7 +170,7 @@ impl ObjectIndex {
     }
 
     /// Remembers the address that a pod has.
-    pub fn learn_address(&mut self, object_key: &ObjectKey, address: &str) {
+    pub(super) fn learn_address(&mut self, object_key: &ObjectKey, address: &str) {
         let parts: Vec<u32> = address.split('.').filter_map(|part| part.parse().ok()).collect();
         if let [10, 244, high, low] = parts[..] {
             self.addresses.insert(object_key.clone(), high * 256 + low);
@@ -179,7 +179,7 @@ impl ObjectIndex {
     }
 
     /// An address for a pod: its own, or a free one.
-    pub fn address(&mut self, object_key: &ObjectKey) -> String {
+    pub(super) fn address(&mut self, object_key: &ObjectKey) -> String {
         let number = match self.addresses.get(object_key) {
             Some(number) => *number,
             None => {

@@ -7,7 +7,7 @@ use super::objects::{is_active, is_ready, scaled, set_condition};
 use super::plan::{Action, BUDGETS, CONTROLLERS, Plan};
 
 /// `pods` are those that the budget selects; `wanted` is the number that their owners want.
-pub fn reconcile(now: Timestamp, budget: &Value, pods: &[Value], wanted: i64) -> Plan {
+pub(super) fn reconcile(now: Timestamp, budget: &Value, pods: &[Value], wanted: i64) -> Plan {
     let mut plan = Plan::default();
     let pods: Vec<&Value> = pods.iter().filter(|pod| is_active(pod)).collect();
     let found = i64::try_from(pods.len()).unwrap_or(i64::MAX);

@@ -14,7 +14,7 @@ const PROVISIONER: &str = "kopf.dev/simulated";
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
 /// The storage class of the cluster.
-pub fn initial() -> (Api, Value) {
+pub(super) fn initial() -> (Api, Value) {
     let class = json!({
         "metadata": {"name": "standard", "annotations": {DEFAULT_CLASS: "true"}},
         "provisioner": PROVISIONER, "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate",
@@ -22,7 +22,7 @@ pub fn initial() -> (Api, Value) {
     (STORAGE_CLASSES, class)
 }
 
-pub fn reconcile(claim: &Value, classes: &[Value], volumes: &[Value]) -> Plan {
+pub(super) fn reconcile(claim: &Value, classes: &[Value], volumes: &[Value]) -> Plan {
     let mut plan = Plan::default();
     if is_deleted(claim) || text(claim, "/status/phase") == "Bound" {
         return plan;
@@ -65,7 +65,7 @@ pub fn reconcile(claim: &Value, classes: &[Value], volumes: &[Value]) -> Plan {
 }
 
 /// What becomes of a volume: free to be claimed, or to go with its claim.
-pub fn reconcile_volume(volume: &Value, claim: Option<&Value>) -> Plan {
+pub(super) fn reconcile_volume(volume: &Value, claim: Option<&Value>) -> Plan {
     let mut plan = Plan::default();
     if is_deleted(volume) {
         return plan;

@@ -1,6 +1,6 @@
 //! Cron jobs: a job whenever it is time.
 
-pub mod schedule;
+pub(super) mod schedule;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -16,7 +16,7 @@ use schedule::Schedule;
 const COMPONENT: &str = "cronjob-controller";
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
-pub fn reconcile(now: Timestamp, cron: &Value, jobs: &[Value]) -> Plan {
+pub(super) fn reconcile(now: Timestamp, cron: &Value, jobs: &[Value]) -> Plan {
     let mut plan = Plan::default();
     let mut status = cron["status"].clone();
     if !status.is_object() {

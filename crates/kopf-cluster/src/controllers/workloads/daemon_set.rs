@@ -21,7 +21,7 @@ const TOLERATED: [(&str, &str); 6] = [
     ("unschedulable", "NoSchedule"),
 ];
 
-pub fn reconcile(now: Timestamp, set: &Value, pods: &[Value], nodes: &[Value], known: Vec<Value>) -> Plan {
+pub(super) fn reconcile(now: Timestamp, set: &Value, pods: &[Value], nodes: &[Value], known: Vec<Value>) -> Plan {
     let mut revisions = revisions::record(DAEMON_SETS, set, known);
     let mut plan = Plan { actions: std::mem::take(&mut revisions.actions), wake: None };
     let hash = revisions::hash_of(&revisions.update).to_owned();

@@ -3,7 +3,7 @@
 //! The driver calls it with all replica sets that the deployment controls. Everything is decided
 //! on copies in memory; what differs in the end is written.
 
-pub mod rollout;
+pub(super) mod rollout;
 mod status;
 
 use std::cmp::Reverse;
@@ -36,7 +36,7 @@ const HASH_LABEL: &str = "pod-template-hash";
 /// What a deadline is if there is none.
 const NO_DEADLINE: i64 = i32::MAX as i64;
 
-pub struct DeploymentInputs {
+pub(super) struct DeploymentInputs {
     /// The replica sets that the deployment controls.
     pub sets: Vec<Value>,
     /// The name of a replica set that it does not control, though it would be the new one's.
@@ -45,7 +45,7 @@ pub struct DeploymentInputs {
     pub old_pods_run: bool,
 }
 
-pub fn reconcile(now: Timestamp, deployment: &Value, inputs: DeploymentInputs) -> Plan {
+pub(super) fn reconcile(now: Timestamp, deployment: &Value, inputs: DeploymentInputs) -> Plan {
     let mut rollout = Rollout::new(now, deployment, inputs);
     if is_deleted(deployment) {
         rollout.sync_status();
@@ -62,13 +62,13 @@ pub fn reconcile(now: Timestamp, deployment: &Value, inputs: DeploymentInputs) -
 }
 
 /// The name of the replica set of the current template.
-pub fn new_set_name(deployment: &Value) -> String {
+pub(super) fn new_set_name(deployment: &Value) -> String {
     let collisions = deployment["status"]["collisionCount"].as_i64();
     format!("{}-{}", name(deployment), template_hash(&deployment["spec"]["template"], collisions))
 }
 
 /// Whether a replica set was made of the current template.
-pub fn is_current(deployment: &Value, set: &Value) -> bool {
+pub(super) fn is_current(deployment: &Value, set: &Value) -> bool {
     let mut template = set["spec"]["template"].clone();
     if let Some(labels) = template.pointer_mut("/metadata/labels") {
         remove_field(labels, HASH_LABEL);

@@ -44,7 +44,7 @@ const SHORT: Duration = Duration::from_millis(2);
 const EVENT_AGE: Duration = Duration::from_secs(3600);
 
 /// Makes sure that the driver of a cluster runs. It costs nothing if it does.
-pub fn start(state: &Arc<State>) {
+pub(crate) fn start(state: &Arc<State>) {
     if state.options.workloads.is_none() || state.workloads_run.load(Ordering::Relaxed) {
         return;
     }

@@ -26,7 +26,7 @@ const NAME_TRIES: i128 = 64;
 /// Carries a whole plan out, up to the first error.
 ///
 /// An event after a creation can name the created object as `{name}`.
-pub fn carry_out_all(state: &Arc<State>, notes: &mut EventBudget, plan: Plan) -> Result<(), StatusError> {
+pub(super) fn carry_out_all(state: &Arc<State>, notes: &mut EventBudget, plan: Plan) -> Result<(), StatusError> {
     let mut created = String::new();
     for action in plan.actions {
         match action {
@@ -71,7 +71,7 @@ fn failed_creation(action: &Action) -> Option<EventNote> {
 }
 
 /// Executes one action; returns the created object.
-pub fn execute(state: &Arc<State>, action: Action) -> Result<Option<Value>, StatusError> {
+pub(super) fn execute(state: &Arc<State>, action: Action) -> Result<Option<Value>, StatusError> {
     match action {
         Action::Create { api, object, manager } => {
             let resource = resource(state, api)?;
@@ -194,7 +194,7 @@ fn note(state: &Arc<State>, about: &EventNote) {
 
 /// Limits the events per object: a burst, then a slow rate, as in real clusters.
 #[derive(Debug, Default)]
-pub struct EventBudget {
+pub(super) struct EventBudget {
     /// The remaining events of each object, and when they were counted.
     left: HashMap<String, (f64, Timestamp)>,
 }

@@ -25,7 +25,7 @@ use crate::store::{ObjectKey, Stored};
 use crate::support::options::Workloads;
 
 /// The plan for an object; empty if the object is gone.
-pub fn plan(
+pub(super) fn plan(
     state: &State,
     memory: &mut ObjectIndex,
     workloads: &Workloads,

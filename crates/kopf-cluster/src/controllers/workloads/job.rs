@@ -19,14 +19,14 @@ use crate::support::clock::timestamp;
 
 const COMPONENT: &str = "job-controller";
 /// Keeps pods until they are counted.
-pub const TRACKING: &str = "batch.kubernetes.io/job-tracking";
+pub(super) const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 /// How long to wait after a failure, doubled with each.
 const FIRST_PAUSE_SECONDS: i64 = 10;
 const LAST_PAUSE_SECONDS: i64 = 600;
 const BURST: i64 = 500;
 
-pub fn reconcile(now: Timestamp, job: &Value, pods: &[Value]) -> Plan {
+pub(super) fn reconcile(now: Timestamp, job: &Value, pods: &[Value]) -> Plan {
     let mut plan = Plan::default();
     if is_finished(job) {
         release(&mut plan, pods.iter().filter(|pod| is_tracked(pod)));
@@ -307,7 +307,7 @@ fn release<'a>(plan: &mut Plan, pods: impl Iterator<Item = &'a Value>) {
 }
 
 /// Takes the finalizer of the counting from a pod.
-pub fn release_one(pod: &Value) -> Action {
+pub(super) fn release_one(pod: &Value) -> Action {
     let mut object = pod.clone();
     if let Some(finalizers) = object.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut) {
         finalizers.retain(|finalizer| finalizer != TRACKING);
@@ -325,11 +325,11 @@ fn expire(plan: &mut Plan, now: Timestamp, job: &Value) {
     }
 }
 
-pub fn is_finished(job: &Value) -> bool {
+pub(super) fn is_finished(job: &Value) -> bool {
     ["Complete", "Failed"].iter().any(|kind| condition(job, kind).is_some_and(|known| known["status"] == "True"))
 }
 
-pub fn is_tracked(pod: &Value) -> bool {
+pub(super) fn is_tracked(pod: &Value) -> bool {
     pod["metadata"]["finalizers"].as_array().is_some_and(|list| list.iter().any(|finalizer| finalizer == TRACKING))
 }
 

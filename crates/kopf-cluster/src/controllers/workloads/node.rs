@@ -8,13 +8,13 @@ use super::plan::{Action, Api, CONTROLLERS, LEASES, NODES};
 use crate::support::capture::KUBERNETES_VERSION;
 use crate::support::clock::timestamp;
 
-pub const NAME: &str = "kopf-node";
+pub(super) const NAME: &str = "kopf-node";
 const ADDRESS: &str = "10.89.0.2";
 /// Nodes take more pods than any test makes.
 const PODS: &str = "100k";
 
 /// The node, and the sign that it is alive.
-pub fn initial(now: Timestamp) -> Vec<(Api, Value)> {
+pub(super) fn initial(now: Timestamp) -> Vec<(Api, Value)> {
     let node = json!({
         "metadata": {
             "name": NAME,
@@ -61,7 +61,7 @@ fn status(now: Timestamp) -> Value {
 }
 
 /// New nodes are tainted until they are ready; a controller takes the taint away.
-pub fn admit_pods(node: &Value) -> Option<Action> {
+pub(super) fn admit_pods(node: &Value) -> Option<Action> {
     const TAINT: &str = "node.kubernetes.io/not-ready";
     let taints = node["spec"]["taints"].as_array()?;
     let rest: Vec<Value> = taints.iter().filter(|taint| taint["key"] != TAINT).cloned().collect();
@@ -78,7 +78,7 @@ pub fn admit_pods(node: &Value) -> Option<Action> {
 }
 
 /// The address of a node, for the pods on it.
-pub fn address(node: &Value) -> &str {
+pub(super) fn address(node: &Value) -> &str {
     let mut addresses = node["status"]["addresses"].as_array().into_iter().flatten();
     addresses.find(|address| address["type"] == "InternalIP").map_or(ADDRESS, |address| text(address, "/address"))
 }

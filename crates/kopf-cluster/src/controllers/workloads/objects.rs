@@ -6,56 +6,56 @@ use serde_json::{Map, Value, json};
 use super::plan::Api;
 use crate::support::clock::timestamp;
 
-pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-pub fn number(object: &Value, pointer: &str) -> i64 {
+pub(super) fn number(object: &Value, pointer: &str) -> i64 {
     object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
 }
 
-pub fn name(object: &Value) -> &str {
+pub(super) fn name(object: &Value) -> &str {
     text(object, "/metadata/name")
 }
 
-pub fn namespace(object: &Value) -> &str {
+pub(super) fn namespace(object: &Value) -> &str {
     text(object, "/metadata/namespace")
 }
 
-pub fn uid(object: &Value) -> &str {
+pub(super) fn uid(object: &Value) -> &str {
     text(object, "/metadata/uid")
 }
 
-pub fn time(object: &Value, pointer: &str) -> Option<Timestamp> {
+pub(super) fn time(object: &Value, pointer: &str) -> Option<Timestamp> {
     object.pointer(pointer)?.as_str()?.parse().ok()
 }
 
 /// When it was made; objects without a time are as old as can be.
-pub fn created(object: &Value) -> Timestamp {
+pub(super) fn created(object: &Value) -> Timestamp {
     time(object, "/metadata/creationTimestamp").unwrap_or(Timestamp::MIN)
 }
 
-pub fn is_deleted(object: &Value) -> bool {
+pub(super) fn is_deleted(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
 }
 
-pub fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+pub(super) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object["metadata"]["annotations"].get(key)?.as_str()
 }
 
-pub fn set_annotation(object: &mut Value, key: &str, value: &str) {
+pub(super) fn set_annotation(object: &mut Value, key: &str, value: &str) {
     if !object["metadata"]["annotations"].is_object() {
         object["metadata"]["annotations"] = json!({});
     }
     object["metadata"]["annotations"][key] = json!(value);
 }
 
-pub fn seconds(time: Timestamp, seconds: i64) -> Timestamp {
+pub(super) fn seconds(time: Timestamp, seconds: i64) -> Timestamp {
     time.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
 }
 
 /// The reference of what an owner controls.
-pub fn controller_reference(api: Api, owner: &Value) -> Value {
+pub(super) fn controller_reference(api: Api, owner: &Value) -> Value {
     json!({
         "apiVersion": api.api_version(), "kind": api.kind, "name": name(owner), "uid": uid(owner),
         "controller": true, "blockOwnerDeletion": true,
@@ -63,16 +63,16 @@ pub fn controller_reference(api: Api, owner: &Value) -> Value {
 }
 
 /// The reference to the controller of an object.
-pub fn controller_of(object: &Value) -> Option<&Value> {
+pub(super) fn controller_of(object: &Value) -> Option<&Value> {
     object["metadata"]["ownerReferences"].as_array()?.iter().find(|owner| owner["controller"] == true)
 }
 
-pub fn is_controlled_by(object: &Value, owner: &Value) -> bool {
+pub(super) fn is_controlled_by(object: &Value, owner: &Value) -> bool {
     controller_of(object).is_some_and(|reference| text(reference, "/uid") == uid(owner))
 }
 
 /// A pod as a template describes it. The caller names it.
-pub fn pod_of(template: &Value, api: Api, owner: &Value) -> Value {
+pub(super) fn pod_of(template: &Value, api: Api, owner: &Value) -> Value {
     let mut metadata = Map::new();
     for field in ["labels", "annotations", "finalizers"] {
         if let Some(value) = template["metadata"].get(field) {
@@ -85,25 +85,25 @@ pub fn pod_of(template: &Value, api: Api, owner: &Value) -> Value {
 }
 
 /// Whether a pod is over, well or badly.
-pub fn is_over(pod: &Value) -> bool {
+pub(super) fn is_over(pod: &Value) -> bool {
     matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
 }
 
 /// Whether a pod counts for its owner.
-pub fn is_active(pod: &Value) -> bool {
+pub(super) fn is_active(pod: &Value) -> bool {
     !is_over(pod) && !is_deleted(pod)
 }
 
-pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
 }
 
-pub fn is_ready(pod: &Value) -> bool {
+pub(super) fn is_ready(pod: &Value) -> bool {
     condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True")
 }
 
 /// When a ready pod becomes available, if it stays ready.
-pub fn available_from(pod: &Value, min_ready_seconds: i64) -> Option<Timestamp> {
+pub(super) fn available_from(pod: &Value, min_ready_seconds: i64) -> Option<Timestamp> {
     let ready = condition(pod, "Ready").filter(|ready| ready["status"] == "True")?;
     if min_ready_seconds == 0 {
         return Some(Timestamp::MIN);
@@ -114,7 +114,7 @@ pub fn available_from(pod: &Value, min_ready_seconds: i64) -> Option<Timestamp> 
 /// Sets a condition. The transition time only changes with the status.
 ///
 /// An unchanged condition stays where it is; a changed one goes to the end, as in a real cluster.
-pub fn set_condition(status: &mut Value, mut condition: Value, now: Timestamp) {
+pub(super) fn set_condition(status: &mut Value, mut condition: Value, now: Timestamp) {
     let mut conditions = status["conditions"].as_array().cloned().unwrap_or_default();
     let known = conditions.iter().find(|known| known["type"] == condition["type"]).cloned();
     if let Some(known) = &known {
@@ -133,7 +133,7 @@ pub fn set_condition(status: &mut Value, mut condition: Value, now: Timestamp) {
 }
 
 /// Sets a count in a status, which does not show zeros.
-pub fn set_count(status: &mut Value, field: &str, count: i64) {
+pub(super) fn set_count(status: &mut Value, field: &str, count: i64) {
     if let Value::Object(fields) = status {
         match count {
             0 => fields.shift_remove(field),
@@ -142,14 +142,14 @@ pub fn set_count(status: &mut Value, field: &str, count: i64) {
     }
 }
 
-pub fn remove_field(object: &mut Value, field: &str) {
+pub(super) fn remove_field(object: &mut Value, field: &str) {
     if let Value::Object(fields) = object {
         fields.shift_remove(field);
     }
 }
 
 /// Whether labels fit a selector with `matchLabels` and `matchExpressions`. No selector fits nothing.
-pub fn selects<'a>(selector: &Value, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+pub(super) fn selects<'a>(selector: &Value, label: impl Fn(&str) -> Option<&'a str>) -> bool {
     let Value::Object(_) = selector else { return false };
     let exact = selector["matchLabels"].as_object().into_iter().flatten();
     let mut expressions = selector["matchExpressions"].as_array().into_iter().flatten();
@@ -158,7 +158,7 @@ pub fn selects<'a>(selector: &Value, label: impl Fn(&str) -> Option<&'a str>) ->
 }
 
 /// Whether a label fits one requirement of a selector.
-pub fn fits(requirement: &Value, label: Option<&str>) -> bool {
+pub(super) fn fits(requirement: &Value, label: Option<&str>) -> bool {
     let among = |label: &str| {
         requirement["values"].as_array().is_some_and(|values| values.iter().any(|value| value.as_str() == Some(label)))
     };
@@ -178,7 +178,7 @@ pub fn fits(requirement: &Value, label: Option<&str>) -> bool {
 }
 
 /// A number or a percentage of a total.
-pub fn scaled(value: &Value, total: i64, round_up: bool) -> i64 {
+pub(super) fn scaled(value: &Value, total: i64, round_up: bool) -> i64 {
     match value {
         Value::Number(number) => number.as_i64().unwrap_or_default(),
         Value::String(text) => {
@@ -191,7 +191,7 @@ pub fn scaled(value: &Value, total: i64, round_up: bool) -> i64 {
 }
 
 /// A short name of a template: the same for the same template. It looks as in a real cluster.
-pub fn template_hash(template: &Value, collisions: Option<i64>) -> String {
+pub(super) fn template_hash(template: &Value, collisions: Option<i64>) -> String {
     let mut hash = Fnv::default();
     hash.value(template);
     if let Some(collisions) = collisions {

@@ -5,43 +5,43 @@ use serde_json::Value;
 
 /// The key of a resource in the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Api {
+pub(super) struct Api {
     pub group: &'static str,
     pub version: &'static str,
     pub plural: &'static str,
     pub kind: &'static str,
 }
 
-pub const PODS: Api = Api { group: "", version: "v1", plural: "pods", kind: "Pod" };
-pub const NODES: Api = Api { group: "", version: "v1", plural: "nodes", kind: "Node" };
-pub const EVENTS: Api = Api { group: "", version: "v1", plural: "events", kind: "Event" };
-pub const LEASES: Api = Api { group: "coordination.k8s.io", version: "v1", plural: "leases", kind: "Lease" };
-pub const DEPLOYMENTS: Api = Api { group: "apps", version: "v1", plural: "deployments", kind: "Deployment" };
-pub const REPLICA_SETS: Api = Api { group: "apps", version: "v1", plural: "replicasets", kind: "ReplicaSet" };
-pub const REPLICATION_CONTROLLERS: Api =
+pub(super) const PODS: Api = Api { group: "", version: "v1", plural: "pods", kind: "Pod" };
+pub(super) const NODES: Api = Api { group: "", version: "v1", plural: "nodes", kind: "Node" };
+pub(super) const EVENTS: Api = Api { group: "", version: "v1", plural: "events", kind: "Event" };
+pub(super) const LEASES: Api = Api { group: "coordination.k8s.io", version: "v1", plural: "leases", kind: "Lease" };
+pub(super) const DEPLOYMENTS: Api = Api { group: "apps", version: "v1", plural: "deployments", kind: "Deployment" };
+pub(super) const REPLICA_SETS: Api = Api { group: "apps", version: "v1", plural: "replicasets", kind: "ReplicaSet" };
+pub(super) const REPLICATION_CONTROLLERS: Api =
     Api { group: "", version: "v1", plural: "replicationcontrollers", kind: "ReplicationController" };
 
-pub const CONTROLLER_REVISIONS: Api =
+pub(super) const CONTROLLER_REVISIONS: Api =
     Api { group: "apps", version: "v1", plural: "controllerrevisions", kind: "ControllerRevision" };
-pub const STATEFUL_SETS: Api = Api { group: "apps", version: "v1", plural: "statefulsets", kind: "StatefulSet" };
-pub const DAEMON_SETS: Api = Api { group: "apps", version: "v1", plural: "daemonsets", kind: "DaemonSet" };
-pub const JOBS: Api = Api { group: "batch", version: "v1", plural: "jobs", kind: "Job" };
-pub const CRON_JOBS: Api = Api { group: "batch", version: "v1", plural: "cronjobs", kind: "CronJob" };
-pub const CLAIMS: Api =
+pub(super) const STATEFUL_SETS: Api = Api { group: "apps", version: "v1", plural: "statefulsets", kind: "StatefulSet" };
+pub(super) const DAEMON_SETS: Api = Api { group: "apps", version: "v1", plural: "daemonsets", kind: "DaemonSet" };
+pub(super) const JOBS: Api = Api { group: "batch", version: "v1", plural: "jobs", kind: "Job" };
+pub(super) const CRON_JOBS: Api = Api { group: "batch", version: "v1", plural: "cronjobs", kind: "CronJob" };
+pub(super) const CLAIMS: Api =
     Api { group: "", version: "v1", plural: "persistentvolumeclaims", kind: "PersistentVolumeClaim" };
-pub const VOLUMES: Api = Api { group: "", version: "v1", plural: "persistentvolumes", kind: "PersistentVolume" };
-pub const STORAGE_CLASSES: Api =
+pub(super) const VOLUMES: Api = Api { group: "", version: "v1", plural: "persistentvolumes", kind: "PersistentVolume" };
+pub(super) const STORAGE_CLASSES: Api =
     Api { group: "storage.k8s.io", version: "v1", plural: "storageclasses", kind: "StorageClass" };
-pub const SERVICES: Api = Api { group: "", version: "v1", plural: "services", kind: "Service" };
-pub const ENDPOINTS: Api = Api { group: "", version: "v1", plural: "endpoints", kind: "Endpoints" };
-pub const ENDPOINT_SLICES: Api =
+pub(super) const SERVICES: Api = Api { group: "", version: "v1", plural: "services", kind: "Service" };
+pub(super) const ENDPOINTS: Api = Api { group: "", version: "v1", plural: "endpoints", kind: "Endpoints" };
+pub(super) const ENDPOINT_SLICES: Api =
     Api { group: "discovery.k8s.io", version: "v1", plural: "endpointslices", kind: "EndpointSlice" };
-pub const BUDGETS: Api =
+pub(super) const BUDGETS: Api =
     Api { group: "policy", version: "v1", plural: "poddisruptionbudgets", kind: "PodDisruptionBudget" };
 
 impl Api {
     /// `apps/v1`, as in objects.
-    pub fn api_version(self) -> String {
+    pub(super) fn api_version(self) -> String {
         match self.group {
             "" => self.version.to_owned(),
             group => format!("{group}/{}", self.version),
@@ -50,14 +50,14 @@ impl Api {
 }
 
 /// Who writes what the controllers write.
-pub const CONTROLLERS: &str = "kube-controller-manager";
+pub(super) const CONTROLLERS: &str = "kube-controller-manager";
 /// Who writes the status of pods and nodes.
-pub const KUBELET: &str = "kubelet";
-pub const SCHEDULER: &str = "kube-scheduler";
+pub(super) const KUBELET: &str = "kubelet";
+pub(super) const SCHEDULER: &str = "kube-scheduler";
 
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Action {
+pub(super) enum Action {
     /// A new object; its namespace is in its metadata.
     Create { api: Api, object: Value, manager: &'static str },
     /// The next state of an object without its status. It fails if the object has changed in between.
@@ -74,7 +74,7 @@ pub enum Action {
 
 /// An event of the API, as `kubectl describe` shows it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct EventNote {
+pub(super) struct EventNote {
     pub api: Api,
     /// The object that it is about.
     pub about: Value,
@@ -86,22 +86,29 @@ pub struct EventNote {
 
 /// What to do about an object now, and when to reconcile it again even if nothing changes.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
+pub(super) struct Plan {
     pub actions: Vec<Action>,
     pub wake: Option<Timestamp>,
 }
 
 impl Plan {
-    pub fn push(&mut self, action: Action) {
+    pub(super) fn push(&mut self, action: Action) {
         self.actions.push(action);
     }
 
     /// Requeues the object at a time; the earliest one wins.
-    pub fn wake_at(&mut self, time: Timestamp) {
+    pub(super) fn wake_at(&mut self, time: Timestamp) {
         self.wake = Some(self.wake.map_or(time, |known| known.min(time)));
     }
 
-    pub fn note(&mut self, api: Api, about: &Value, component: &'static str, reason: &'static str, message: String) {
+    pub(super) fn note(
+        &mut self,
+        api: Api,
+        about: &Value,
+        component: &'static str,
+        reason: &'static str,
+        message: String,
+    ) {
         self.push(Action::EventNote(EventNote {
             api,
             about: about.clone(),
@@ -112,7 +119,14 @@ impl Plan {
         }));
     }
 
-    pub fn warn(&mut self, api: Api, about: &Value, component: &'static str, reason: &'static str, message: String) {
+    pub(super) fn warn(
+        &mut self,
+        api: Api,
+        about: &Value,
+        component: &'static str,
+        reason: &'static str,
+        message: String,
+    ) {
         self.push(Action::EventNote(EventNote {
             api,
             about: about.clone(),

@@ -4,8 +4,8 @@
 //! start with `fail/` end at once, again and again. Times of objects are whole seconds, so the
 //! driver remembers since when a pod has been in its stage.
 
-pub mod containers;
-pub mod scheduling;
+pub(super) mod containers;
+pub(super) mod scheduling;
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use containers::ContainerPhase;
 
 /// How far a pod has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stage {
+pub(super) enum Stage {
     /// It has no node yet.
     Unscheduled,
     /// It has a node, and its containers are being made.
@@ -35,7 +35,7 @@ pub enum Stage {
 
 /// What the controller knows about a pod besides the object itself.
 #[derive(Clone, Debug)]
-pub struct PodContext {
+pub(super) struct PodContext {
     /// Since when it has been in its stage.
     pub since: Timestamp,
     /// The address of its node.
@@ -45,7 +45,7 @@ pub struct PodContext {
     pub workloads: Workloads,
 }
 
-pub fn stage(pod: &Value) -> Stage {
+pub(super) fn stage(pod: &Value) -> Stage {
     if text(pod, "/spec/nodeName").is_empty() {
         return Stage::Unscheduled;
     }
@@ -60,7 +60,7 @@ pub fn stage(pod: &Value) -> Stage {
     }
 }
 
-pub fn reconcile(now: Timestamp, pod: &Value, setting: &PodContext) -> Plan {
+pub(super) fn reconcile(now: Timestamp, pod: &Value, setting: &PodContext) -> Plan {
     let mut plan = Plan::default();
     match stage(pod) {
         Stage::Starting => start(&mut plan, now, pod, setting),

@@ -15,7 +15,7 @@ use super::plan::{Action, Api, CONTROLLERS, PODS, Plan, REPLICA_SETS};
 /// How many pods are made or deleted at a time, so that others get their turn.
 const BURST: usize = 500;
 
-pub fn reconcile(now: Timestamp, api: Api, set: &Value, pods: &[Value]) -> Plan {
+pub(super) fn reconcile(now: Timestamp, api: Api, set: &Value, pods: &[Value]) -> Plan {
     let mut plan = Plan::default();
     let active: Vec<&Value> = pods.iter().filter(|pod| is_active(pod)).collect();
     if !is_deleted(set) {

@@ -6,7 +6,7 @@ use super::objects::{controller_reference, name, namespace, number, template_has
 use super::plan::{Action, Api, CONTROLLER_REVISIONS, CONTROLLERS, STATEFUL_SETS};
 
 /// The revisions of an owner after its current template was recorded.
-pub struct Revisions {
+pub(super) struct Revisions {
     /// All of them, the oldest first.
     pub all: Vec<Value>,
     /// The one of the current template.
@@ -16,7 +16,7 @@ pub struct Revisions {
 }
 
 /// Records the current template of an owner, if that was not done yet.
-pub fn record(api: Api, owner: &Value, mut known: Vec<Value>) -> Revisions {
+pub(super) fn record(api: Api, owner: &Value, mut known: Vec<Value>) -> Revisions {
     known.sort_by_key(|revision| (number(revision, "/revision"), name(revision).to_owned()));
     let data = data_of(owner);
     let newest = known.last().map(|last| number(last, "/revision")).unwrap_or_default();
@@ -43,7 +43,7 @@ pub fn record(api: Api, owner: &Value, mut known: Vec<Value>) -> Revisions {
 
 impl Revisions {
     /// Deletes unused revisions beyond the history limit.
-    pub fn forget(&mut self, owner: &Value, is_used: impl Fn(&Value) -> bool) {
+    pub(super) fn forget(&mut self, owner: &Value, is_used: impl Fn(&Value) -> bool) {
         let limit = usize::try_from(owner["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(10)).unwrap_or_default();
         let unused: Vec<&Value> = self.all.iter().filter(|revision| !is_used(revision)).collect();
         let over = unused.len().saturating_sub(limit);
@@ -55,14 +55,14 @@ impl Revisions {
 }
 
 /// The template of a revision.
-pub fn template_of(revision: &Value) -> Value {
+pub(super) fn template_of(revision: &Value) -> Value {
     let mut template = revision["data"]["spec"]["template"].clone();
     super::objects::remove_field(&mut template, "$patch");
     template
 }
 
 /// The hash in the name of a revision.
-pub fn hash_of(revision: &Value) -> &str {
+pub(super) fn hash_of(revision: &Value) -> &str {
     name(revision).rsplit('-').next().unwrap_or_default()
 }
 

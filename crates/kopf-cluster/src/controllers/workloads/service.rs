@@ -17,7 +17,13 @@ const SLICE_MANAGER: &str = "endpointslice-controller.k8s.io";
 const SLICE_SIZE: usize = 100;
 
 /// Takes the pods that the service selects, its slices, and its endpoints.
-pub fn reconcile(now: Timestamp, service: &Value, pods: &[Value], slices: &[Value], endpoints: Option<&Value>) -> Plan {
+pub(super) fn reconcile(
+    now: Timestamp,
+    service: &Value,
+    pods: &[Value],
+    slices: &[Value],
+    endpoints: Option<&Value>,
+) -> Plan {
     let mut plan = Plan::default();
     if is_deleted(service) || !has_selector(service) {
         return plan;
@@ -32,14 +38,14 @@ pub fn reconcile(now: Timestamp, service: &Value, pods: &[Value], slices: &[Valu
 }
 
 /// What goes with a service: its slices go by themselves, its endpoints have no owner.
-pub fn clean_up(endpoints: &Value) -> Plan {
+pub(super) fn clean_up(endpoints: &Value) -> Plan {
     let managed = text(endpoints, "/metadata/labels/endpoints.kubernetes.io~1managed-by") == "endpoint-controller";
     let object = endpoints.clone();
     let action = Action::Delete { api: ENDPOINTS, object, grace_period_seconds: None };
     Plan { actions: managed.then_some(action).into_iter().collect(), wake: None }
 }
 
-pub fn has_selector(service: &Value) -> bool {
+pub(super) fn has_selector(service: &Value) -> bool {
     service["spec"]["selector"].as_object().is_some_and(|selector| !selector.is_empty())
         && service["spec"]["type"] != "ExternalName"
 }

@@ -18,7 +18,13 @@ use super::revisions::{self, Revisions};
 const COMPONENT: &str = "statefulset-controller";
 const REVISION_LABEL: &str = "controller-revision-hash";
 
-pub fn reconcile(now: Timestamp, set: &Value, pods: Vec<Value>, known: Vec<Value>, claims: &BTreeSet<String>) -> Plan {
+pub(super) fn reconcile(
+    now: Timestamp,
+    set: &Value,
+    pods: Vec<Value>,
+    known: Vec<Value>,
+    claims: &BTreeSet<String>,
+) -> Plan {
     let mut revisions = revisions::record(STATEFUL_SETS, set, known);
     let current = revisions.all.iter().find(|revision| name(revision) == text(set, "/status/currentRevision"));
     let current = current.unwrap_or(&revisions.update).clone();

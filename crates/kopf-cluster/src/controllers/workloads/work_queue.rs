@@ -11,7 +11,7 @@ use crate::store::ObjectKey;
 
 /// An object that a controller looks after.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct WorkItem {
+pub(super) struct WorkItem {
     pub kind: WorkKind,
     pub object_key: ObjectKey,
 }
@@ -19,7 +19,7 @@ pub struct WorkItem {
 /// The kinds with a controller, in the order in which they are looked at: what is owned comes before
 /// its owners, so that many changes of pods are one change for their owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum WorkKind {
+pub(super) enum WorkKind {
     Node,
     Claim,
     Volume,
@@ -36,7 +36,7 @@ pub enum WorkKind {
 }
 
 #[derive(Debug, Default)]
-pub struct WorkQueue {
+pub(super) struct WorkQueue {
     /// To be looked at in the next round.
     pending: BTreeSet<WorkItem>,
     /// To be looked at when their times have come.
@@ -47,21 +47,21 @@ pub struct WorkQueue {
 
 impl WorkQueue {
     /// Looks at an object in the next round.
-    pub fn call(&mut self, key: WorkItem) {
+    pub(super) fn call(&mut self, key: WorkItem) {
         self.pending.insert(key);
     }
 
     /// All that is to be looked at now, in order.
-    pub fn take_round(&mut self) -> BTreeSet<WorkItem> {
+    pub(super) fn take_round(&mut self) -> BTreeSet<WorkItem> {
         std::mem::take(&mut self.pending)
     }
 
-    pub fn has_pending(&self) -> bool {
+    pub(super) fn has_pending(&self) -> bool {
         !self.pending.is_empty()
     }
 
     /// Looks at an object again at a time, or only when it is called for.
-    pub fn set_alarm(&mut self, key: &WorkItem, time: Option<Timestamp>) {
+    pub(super) fn set_alarm(&mut self, key: &WorkItem, time: Option<Timestamp>) {
         if let Some(known) = self.alarm_of.remove(key) {
             self.alarms.remove(&(known, key.clone()));
         }
@@ -72,12 +72,12 @@ impl WorkQueue {
     }
 
     /// When the next alarm is due.
-    pub fn next_alarm(&self) -> Option<Timestamp> {
+    pub(super) fn next_alarm(&self) -> Option<Timestamp> {
         self.alarms.first().map(|(time, _)| *time)
     }
 
     /// Calls for everything whose alarm is due by a time.
-    pub fn ring(&mut self, until: Timestamp) {
+    pub(super) fn ring(&mut self, until: Timestamp) {
         while let Some((time, _)) = self.alarms.first().filter(|(time, _)| *time <= until) {
             let time = *time;
             let Some((_, key)) = self.alarms.pop_first() else { return };

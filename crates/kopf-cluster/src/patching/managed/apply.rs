@@ -19,7 +19,7 @@ const LAST_APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-ap
 
 /// Why a configuration cannot be applied.
 #[derive(Debug, thiserror::Error, PartialEq)]
-pub enum ApplyError {
+pub(crate) enum ApplyError {
     /// The request is wrong in itself; 400.
     #[error("{0}")]
     BadRequest(String),
@@ -34,7 +34,7 @@ pub enum ApplyError {
 impl ApplyError {
     /// The HTTP status that the server answers with.
     #[cfg(test)]
-    pub fn status_code(&self) -> u16 {
+    pub(crate) fn status_code(&self) -> u16 {
         match self {
             Self::BadRequest(_) => 400,
             Self::Conflicts(_) => 409,
@@ -43,7 +43,7 @@ impl ApplyError {
     }
 
     /// The causes for the details of the status.
-    pub fn causes(&self) -> Value {
+    pub(crate) fn causes(&self) -> Value {
         let conflicts = match self {
             Self::Conflicts(conflicts) => conflicts.as_slice(),
             Self::BadRequest(_) | Self::Untypable(_) => &[],
@@ -69,7 +69,7 @@ impl From<WriteError> for ApplyError {
 
 /// A field that another manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conflict {
+pub(crate) struct Conflict {
     /// Who owns it, as in messages.
     pub owner: String,
     /// The path of the field, such as `.spec.replicas`.
@@ -95,7 +95,12 @@ fn message_of(conflicts: &[Conflict]) -> String {
 /// Applies a configuration to a live object, absent if it is to be created, and returns the object
 /// with its new `managedFields`. The caller defaults and validates it, but does not prune it: what
 /// the schema does not know was refused already, and a null is a flaw to complain about.
-pub fn apply(write: &FieldWrite<'_>, live: Option<&Value>, config: &Value, force: bool) -> Result<Value, ApplyError> {
+pub(crate) fn apply(
+    write: &FieldWrite<'_>,
+    live: Option<&Value>,
+    config: &Value,
+    force: bool,
+) -> Result<Value, ApplyError> {
     match try_apply(write, live, config, force) {
         Err(ApplyError::Conflicts(conflicts)) if write.manager == "kubectl" => {
             let allowed = live.and_then(|live| unchanged_since_last_applied(write, live)).unwrap_or_default();

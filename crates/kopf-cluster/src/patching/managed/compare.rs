@@ -11,7 +11,7 @@ use super::shape::{Atom, List, SchemaPosition, Shape, Sort};
 
 /// The changed fields.
 #[derive(Clone, Debug, Default)]
-pub struct Comparison {
+pub(super) struct Comparison {
     /// Only in the new state.
     pub added: FieldSet,
     /// In both, but different.
@@ -22,7 +22,7 @@ pub struct Comparison {
 
 impl Comparison {
     /// Removes the changes that are ignored or below something ignored.
-    pub fn ignore(&mut self, ignored: &FieldSet) {
+    pub(super) fn ignore(&mut self, ignored: &FieldSet) {
         for changes in [&mut self.added, &mut self.modified, &mut self.removed] {
             changes.remove_with_below(ignored);
         }
@@ -30,7 +30,7 @@ impl Comparison {
 }
 
 /// Compares two states of an object.
-pub fn compare(shape: &Shape<'_>, old: &Value, new: &Value) -> Comparison {
+pub(super) fn compare(shape: &Shape<'_>, old: &Value, new: &Value) -> Comparison {
     let mut found = Changes::default();
     Comparer { shape }.visit(shape.root(), Some(old), Some(new), &mut found);
     let Changes { added, modified, removed } = found;

@@ -11,14 +11,14 @@ use super::path::PathElement;
 
 /// A set of paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldSet {
+pub(crate) struct FieldSet {
     /// The elements of this level, sorted and unique.
     branches: Vec<(PathElement, Branch)>,
 }
 
 /// The members at one element and below. Never empty within a set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Branch {
+pub(crate) struct Branch {
     /// The element itself is in the set.
     pub is_member: bool,
     /// The members below it.
@@ -27,12 +27,12 @@ pub struct Branch {
 
 impl Branch {
     /// Whether neither the element nor anything below it is in the set.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         !self.is_member && self.below.is_empty()
     }
 
     /// Adds everything of another branch.
-    pub fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.is_member |= other.is_member;
         self.below.add(other.below);
     }
@@ -40,7 +40,7 @@ impl Branch {
 
 impl FieldSet {
     /// The set of some paths of named fields, such as `["metadata", "name"]`.
-    pub fn of_fields(paths: &[&[&str]]) -> Self {
+    pub(crate) fn of_fields(paths: &[&[&str]]) -> Self {
         let mut set = Self::default();
         for path in paths {
             let elements: Vec<PathElement> = path.iter().map(|name| PathElement::Field((*name).to_owned())).collect();
@@ -50,14 +50,14 @@ impl FieldSet {
     }
 
     /// The set of some branches, in any order, of which no two have the same element.
-    pub fn of_branches(branches: impl IntoIterator<Item = (PathElement, Branch)>) -> Self {
+    pub(crate) fn of_branches(branches: impl IntoIterator<Item = (PathElement, Branch)>) -> Self {
         let mut branches: Vec<_> = branches.into_iter().filter(|(_, branch)| !branch.is_empty()).collect();
         branches.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
         Self { branches }
     }
 
     /// Parses a `fieldsV1`.
-    pub fn parse(fields: &Value) -> Self {
+    pub(crate) fn parse(fields: &Value) -> Self {
         let mut set = Self::default();
         for (name, below) in fields.as_object().into_iter().flatten() {
             if name == "." {
@@ -76,7 +76,7 @@ impl FieldSet {
     }
 
     /// The set as `fieldsV1`.
-    pub fn to_fields(&self) -> Value {
+    pub(crate) fn to_fields(&self) -> Value {
         let mut fields = Map::with_capacity(self.branches.len());
         self.write_fields(&mut fields);
         Value::Object(fields)
@@ -97,17 +97,17 @@ impl FieldSet {
     }
 
     /// Whether nothing is in the set.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.branches.is_empty()
     }
 
     /// The branches of this level.
-    pub fn branches(&self) -> &[(PathElement, Branch)] {
+    pub(crate) fn branches(&self) -> &[(PathElement, Branch)] {
         &self.branches
     }
 
     /// The branch of an element.
-    pub fn branch(&self, element: &PathElement) -> Option<&Branch> {
+    pub(crate) fn branch(&self, element: &PathElement) -> Option<&Branch> {
         let position = self.branches.binary_search_by(|(known, _)| known.cmp(element)).ok()?;
         self.branches.get(position).map(|(_, branch)| branch)
     }
@@ -127,7 +127,7 @@ impl FieldSet {
     }
 
     /// Adds a path; the root is never a member.
-    pub fn insert(&mut self, path: &[PathElement]) {
+    pub(crate) fn insert(&mut self, path: &[PathElement]) {
         match path {
             [] => {}
             [last] => self.branch_mut(last.clone()).is_member = true,
@@ -136,7 +136,7 @@ impl FieldSet {
     }
 
     /// Adds everything of another set.
-    pub fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         if self.branches.is_empty() {
             *self = other;
             return;
@@ -147,14 +147,14 @@ impl FieldSet {
     }
 
     /// Everything of both sets.
-    pub fn union(&self, other: &Self) -> Self {
+    pub(crate) fn union(&self, other: &Self) -> Self {
         let mut union = self.clone();
         union.add(other.clone());
         union
     }
 
     /// The members of both sets.
-    pub fn intersection(&self, other: &Self) -> Self {
+    pub(crate) fn intersection(&self, other: &Self) -> Self {
         let both = self.branches.iter().filter_map(|(element, mine)| {
             let theirs = other.branch(element)?;
             let is_member = mine.is_member && theirs.is_member;
@@ -165,12 +165,12 @@ impl FieldSet {
     }
 
     /// Removes the members of the other set. Members below them stay.
-    pub fn remove(&mut self, other: &Self) {
+    pub(crate) fn remove(&mut self, other: &Self) {
         self.remove_by(other, false);
     }
 
     /// Removes the members that are in the other set or below one of its members.
-    pub fn remove_with_below(&mut self, other: &Self) {
+    pub(crate) fn remove_with_below(&mut self, other: &Self) {
         self.remove_by(other, true);
     }
 
@@ -190,21 +190,21 @@ impl FieldSet {
     }
 
     /// The members that the other set does not have. Members below a member of the other set stay.
-    pub fn difference(&self, other: &Self) -> Self {
+    pub(crate) fn difference(&self, other: &Self) -> Self {
         let mut rest = self.clone();
         rest.remove(other);
         rest
     }
 
     /// The members that are neither in the other set nor below one of its members.
-    pub fn outside_of(&self, other: &Self) -> Self {
+    pub(crate) fn outside_of(&self, other: &Self) -> Self {
         let mut rest = self.clone();
         rest.remove_with_below(other);
         rest
     }
 
     /// All paths, those of a level before those below.
-    pub fn paths(&self) -> Vec<Vec<PathElement>> {
+    pub(crate) fn paths(&self) -> Vec<Vec<PathElement>> {
         let mut paths = Vec::new();
         self.collect_paths(&mut Vec::new(), &mut paths);
         paths

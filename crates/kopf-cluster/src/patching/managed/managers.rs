@@ -11,7 +11,7 @@ const MAX_UPDATERS: usize = 10;
 
 /// Who a set of fields belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FieldManager {
+pub(super) struct FieldManager {
     /// The name that the client gave itself.
     pub manager: String,
     /// How it writes.
@@ -24,7 +24,7 @@ pub struct FieldManager {
 
 /// How an owner writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Operation {
+pub(super) enum Operation {
     /// By server-side apply.
     Apply,
     /// By any other write.
@@ -33,7 +33,7 @@ pub enum Operation {
 
 impl Operation {
     /// The name in entries.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Apply => "Apply",
             Self::Update => "Update",
@@ -43,7 +43,7 @@ impl Operation {
 
 impl FieldManager {
     /// The owner as in messages about conflicts.
-    pub fn description(&self) -> String {
+    pub(super) fn description(&self) -> String {
         let mut text = crate::go::go_quote(&self.manager);
         if !self.subresource.is_empty() {
             text.push_str(&format!(" with subresource {}", crate::go::go_quote(&self.subresource)));
@@ -57,7 +57,7 @@ impl FieldManager {
 
 /// The fields of one manager.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ManagedEntry {
+pub(super) struct ManagedEntry {
     /// The fields.
     pub fields: FieldSet,
     /// The version of the schema that the fields are of.
@@ -67,10 +67,10 @@ pub struct ManagedEntry {
 }
 
 /// The entries of an object.
-pub type ManagedFields = BTreeMap<FieldManager, ManagedEntry>;
+pub(super) type ManagedFields = BTreeMap<FieldManager, ManagedEntry>;
 
 /// Parses the entries of an object; the error is the reason.
-pub fn read(managed_fields: Option<&Value>) -> Result<ManagedFields, String> {
+pub(super) fn read(managed_fields: Option<&Value>) -> Result<ManagedFields, String> {
     let mut owners = ManagedFields::new();
     let entries = managed_fields.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     for (position, entry) in entries.iter().enumerate() {
@@ -108,7 +108,7 @@ pub fn read(managed_fields: Option<&Value>) -> Result<ManagedFields, String> {
 }
 
 /// Writes the entries of an object, in the server's order; without entries, it removes the field.
-pub fn write(object: &mut Value, owners: ManagedFields) {
+pub(super) fn write(object: &mut Value, owners: ManagedFields) {
     let Some(object) = object.as_object_mut() else { return };
     let metadata = object.entry("metadata").or_insert_with(|| json!({}));
     let Some(metadata) = metadata.as_object_mut() else { return };
@@ -147,7 +147,7 @@ pub fn write(object: &mut Value, owners: ManagedFields) {
 }
 
 /// Joins the oldest writers into one, if there are too many.
-pub fn limit(owners: &mut ManagedFields) {
+pub(super) fn limit(owners: &mut ManagedFields) {
     if owners.len() <= MAX_UPDATERS {
         return;
     }

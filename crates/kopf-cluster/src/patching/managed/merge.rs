@@ -8,7 +8,7 @@ use super::path::PathElement;
 use super::shape::{List, SchemaPosition, Shape, Sort};
 
 /// The live object with the values of the configuration.
-pub fn merge(shape: &Shape<'_>, live: &Value, config: &Value) -> Value {
+pub(super) fn merge(shape: &Shape<'_>, live: &Value, config: &Value) -> Value {
     visit(shape, shape.root(), Some(live), Some(config)).unwrap_or_default()
 }
 

@@ -8,7 +8,7 @@ use crate::go::{go_json, go_quote};
 
 /// One step of a path.
 #[derive(Clone, Debug)]
-pub enum PathElement {
+pub(crate) enum PathElement {
     /// A field of a structure or a key of a mapping.
     Field(String),
     /// An item of a list, by the values of its keys, sorted by name.
@@ -21,7 +21,7 @@ pub enum PathElement {
 
 impl PathElement {
     /// The element as a key of `fieldsV1`: `f:spec`, `k:{"name":"a"}`, `v:"a"`, `i:0`.
-    pub fn serialize(&self) -> String {
+    pub(crate) fn serialize(&self) -> String {
         match self {
             // Almost all of them are fields; formatting would take most of the time.
             Self::Field(name) => ["f:", name].concat(),
@@ -38,7 +38,7 @@ impl PathElement {
     }
 
     /// The element of a key of `fieldsV1`; absent for kinds of elements of the future.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (kind, rest) = text.split_once(':')?;
         match kind {
             "f" => Some(Self::Field(rest.to_owned())),
@@ -83,7 +83,7 @@ impl std::fmt::Display for PathElement {
 }
 
 /// A whole path as in messages.
-pub fn path_text(path: &[PathElement]) -> String {
+pub(super) fn path_text(path: &[PathElement]) -> String {
     path.iter().map(PathElement::to_string).collect()
 }
 
@@ -130,7 +130,7 @@ impl Eq for PathElement {}
 
 /// The order of values: numbers, texts, booleans, lists, objects, null. Numbers are compared as
 /// numbers, whether they are written with a point or not.
-pub fn compare_values(left: &Value, right: &Value) -> Ordering {
+pub(super) fn compare_values(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => match (left.as_i64(), right.as_i64()) {
             (Some(left), Some(right)) => left.cmp(&right),

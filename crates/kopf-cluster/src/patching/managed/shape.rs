@@ -15,7 +15,7 @@ const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
 
 /// A position in an object, and what the schema knows about it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum SchemaPosition {
+pub(super) enum SchemaPosition {
     /// A node of the schema. If open, fields that it does not know are merged as they come.
     Known {
         /// The node.
@@ -37,7 +37,7 @@ pub enum SchemaPosition {
 
 /// Which sorts of values fit a place, and how they are merged.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Atom<'a> {
+pub(super) struct Atom<'a> {
     /// Scalars fit.
     pub scalar: Option<Scalar>,
     /// Lists fit.
@@ -48,7 +48,7 @@ pub struct Atom<'a> {
 
 /// The sorts of scalars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scalar {
+pub(super) enum Scalar {
     /// Any number.
     Numeric,
     /// A text.
@@ -61,7 +61,7 @@ pub enum Scalar {
 
 /// How a list is merged.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum List<'a> {
+pub(super) enum List<'a> {
     /// As a whole.
     Atomic,
     /// By the values of its items.
@@ -72,7 +72,7 @@ pub enum List<'a> {
 
 /// The sort of a value that applies to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sort {
+pub(super) enum Sort {
     /// An object.
     Map,
     /// A scalar.
@@ -83,7 +83,7 @@ pub enum Sort {
 
 impl Atom<'_> {
     /// The sort of the value, if it fits; else the sort that the place prefers.
-    pub fn sort_of(&self, value: Option<&Value>) -> Option<Sort> {
+    pub(super) fn sort_of(&self, value: Option<&Value>) -> Option<Sort> {
         let fitting = match value {
             Some(Value::Object(_)) => self.map.map(|_| Sort::Map),
             Some(Value::Array(_)) => self.list.map(|_| Sort::List),
@@ -101,18 +101,18 @@ impl Atom<'_> {
 }
 
 /// The shape of a whole kind.
-pub struct Shape<'a> {
+pub(super) struct Shape<'a> {
     schema: &'a Schema,
 }
 
 impl<'a> Shape<'a> {
     /// The shape of a schema.
-    pub fn new(schema: &'a Schema) -> Self {
+    pub(super) fn new(schema: &'a Schema) -> Self {
         Self { schema }
     }
 
     /// Where objects start.
-    pub fn root(&self) -> SchemaPosition {
+    pub(super) fn root(&self) -> SchemaPosition {
         let id = self.schema.root_id();
         let node = self.schema.node(id);
         let is_custom = node.definition.is_none();
@@ -123,7 +123,7 @@ impl<'a> Shape<'a> {
     }
 
     /// What fits a place.
-    pub fn atom(&self, position: SchemaPosition) -> Atom<'a> {
+    pub(super) fn atom(&self, position: SchemaPosition) -> Atom<'a> {
         match position {
             SchemaPosition::Text => Atom { scalar: Some(Scalar::Text), ..Atom::default() },
             SchemaPosition::Deduced => Atom { scalar: Some(Scalar::Any), list: Some(List::Atomic), map: Some(false) },
@@ -134,7 +134,7 @@ impl<'a> Shape<'a> {
     }
 
     /// The place of a field, and whether it is a field that the schema names.
-    pub fn field(&self, position: SchemaPosition, name: &str) -> (SchemaPosition, bool) {
+    pub(super) fn field(&self, position: SchemaPosition, name: &str) -> (SchemaPosition, bool) {
         let SchemaPosition::Known { id, is_open, is_object } = position else {
             return (
                 if position == SchemaPosition::Deduced { SchemaPosition::Deduced } else { SchemaPosition::Untyped },
@@ -165,7 +165,7 @@ impl<'a> Shape<'a> {
     }
 
     /// The place of the items of a list.
-    pub fn item(&self, position: SchemaPosition) -> SchemaPosition {
+    pub(super) fn item(&self, position: SchemaPosition) -> SchemaPosition {
         match position {
             SchemaPosition::Known { id, is_open, .. } => {
                 self.schema.node(id).items.map_or(SchemaPosition::Untyped, |items| self.below(items, is_open))
@@ -186,7 +186,12 @@ impl<'a> Shape<'a> {
     }
 
     /// The key of a list item.
-    pub fn element(&self, position: SchemaPosition, list: &List<'_>, item: &Value) -> Result<PathElement, String> {
+    pub(super) fn element(
+        &self,
+        position: SchemaPosition,
+        list: &List<'_>,
+        item: &Value,
+    ) -> Result<PathElement, String> {
         match list {
             List::Atomic => Err("invalid indexing of non-associative list".to_owned()),
             List::Set => match item {

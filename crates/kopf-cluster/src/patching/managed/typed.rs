@@ -10,7 +10,7 @@ use super::path::PathElement;
 use super::shape::{List, Scalar, SchemaPosition, Shape, Sort};
 
 /// Every leaf and every item of a value.
-pub fn fields_of(shape: &Shape<'_>, value: &Value) -> FieldSet {
+pub(super) fn fields_of(shape: &Shape<'_>, value: &Value) -> FieldSet {
     let mut set = FieldSet::default();
     collect(shape, shape.root(), value, &mut Vec::new(), &mut set);
     set
@@ -59,7 +59,7 @@ fn collect(
 }
 
 /// All type errors of a value, in the words of the server.
-pub fn misfits(shape: &Shape<'_>, value: &Value, allows_repetitions: bool) -> Vec<String> {
+pub(super) fn misfits(shape: &Shape<'_>, value: &Value, allows_repetitions: bool) -> Vec<String> {
     let mut found = Vec::new();
     check(shape, shape.root(), value, allows_repetitions, "", &mut found);
     found
@@ -167,7 +167,7 @@ fn go_syntax(value: &Value) -> String {
 }
 
 /// A value without some of its fields and items.
-pub fn without(shape: &Shape<'_>, value: &Value, removed: &FieldSet) -> Value {
+pub(super) fn without(shape: &Shape<'_>, value: &Value, removed: &FieldSet) -> Value {
     remove(shape, shape.root(), value, removed)
 }
 
@@ -206,7 +206,7 @@ fn remove(shape: &Shape<'_>, position: SchemaPosition, value: &Value, removed: &
 
 /// The set with the named fields above its members: `a.b` makes `a` a member, if it is a field
 /// of a structure and not a key of a mapping.
-pub fn with_named_parents(shape: &Shape<'_>, set: &FieldSet) -> FieldSet {
+pub(super) fn with_named_parents(shape: &Shape<'_>, set: &FieldSet) -> FieldSet {
     add_named_parents(shape, shape.root(), set)
 }
 

@@ -8,7 +8,7 @@ use super::typed::misfits;
 use crate::schema::Schema;
 
 /// The versions in which objects of a kind can be seen.
-pub trait Versions {
+pub(crate) trait Versions {
     /// The schema of a version; absent if the version is not served any more.
     fn schema(&self, api_version: &str) -> Option<Schema>;
 
@@ -24,7 +24,7 @@ pub trait Versions {
 
 /// Why an object cannot be seen in another version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unconverted {
+pub(crate) enum Unconverted {
     /// The version does not exist any more: its entries are dropped.
     NoVersion,
     /// The conversion failed.
@@ -33,7 +33,7 @@ pub enum Unconverted {
 
 /// A kind with one version only, or whose versions differ in nothing that matters here.
 #[cfg(test)]
-pub struct OneVersion {
+pub(crate) struct OneVersion {
     /// The version, such as `apps/v1`.
     pub api_version: String,
     /// Its schema.
@@ -55,7 +55,7 @@ impl Versions for OneVersion {
 }
 
 /// An object in a version that may be another one, with the schema of that.
-pub fn see(versions: &dyn Versions, object: &Value, api_version: &str) -> Result<(Schema, Value), Unconverted> {
+pub(super) fn see(versions: &dyn Versions, object: &Value, api_version: &str) -> Result<(Schema, Value), Unconverted> {
     let schema = versions.schema(api_version).ok_or(Unconverted::NoVersion)?;
     if object.get("apiVersion").and_then(Value::as_str) == Some(api_version) {
         return Ok((schema, object.clone()));
@@ -71,7 +71,7 @@ pub fn see(versions: &dyn Versions, object: &Value, api_version: &str) -> Result
 }
 
 /// The changes in another version.
-pub fn changes_in(
+pub(super) fn changes_in(
     versions: &dyn Versions,
     api_version: &str,
     old: &Value,
@@ -86,7 +86,7 @@ pub fn changes_in(
 
 impl Unconverted {
     /// With what was attempted.
-    pub fn prefixed(self, attempt: &str) -> Self {
+    pub(crate) fn prefixed(self, attempt: &str) -> Self {
         match self {
             Self::NoVersion => Self::NoVersion,
             Self::Failed(reason) => Self::Failed(format!("{attempt}: {reason}")),
@@ -95,7 +95,7 @@ impl Unconverted {
 }
 
 /// Several flaws in one message.
-pub fn listed(flaws: &[String]) -> String {
+pub(super) fn listed(flaws: &[String]) -> String {
     match flaws {
         [only] => only.clone(),
         many => format!("errors:\n  {}", many.join("\n  ")),

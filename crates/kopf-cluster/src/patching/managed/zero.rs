@@ -19,7 +19,7 @@ type Zeros = HashMap<String, HashMap<String, Arc<Value>>>;
 static ZEROS: LazyLock<RwLock<Zeros>> = LazyLock::new(RwLock::default);
 
 /// The empty object of the kind of `object`.
-pub fn zero_object(schema: &Schema, object: &Value) -> Arc<Value> {
+pub(crate) fn zero_object(schema: &Schema, object: &Value) -> Arc<Value> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     if schema.node(schema.root_id()).definition.is_none() {

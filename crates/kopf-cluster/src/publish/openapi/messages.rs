@@ -5,11 +5,11 @@
 
 /// The fields of a message, in the order of their numbers.
 #[derive(Debug)]
-pub struct Message(pub &'static [MessageField]);
+pub(super) struct Message(pub &'static [MessageField]);
 
 /// Where a part of a JSON object goes.
 #[derive(Debug)]
-pub struct MessageField {
+pub(super) struct MessageField {
     pub keys: Keys,
     pub number: u32,
     pub encoding: FieldEncoding,
@@ -17,7 +17,7 @@ pub struct MessageField {
 
 /// Which fields of the JSON object are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keys {
+pub(super) enum Keys {
     /// One.
     Name(&'static str),
     /// All of them, each with its name.
@@ -32,7 +32,7 @@ pub enum Keys {
 
 /// What a value becomes.
 #[derive(Debug)]
-pub enum FieldEncoding {
+pub(super) enum FieldEncoding {
     Text,
     Flag,
     Whole,
@@ -67,7 +67,7 @@ const fn each(keys: Keys, number: u32, encoding: FieldEncoding) -> MessageField 
     MessageField { keys, number, encoding }
 }
 
-pub static DOCUMENT: Message = Message(&[
+pub(super) static DOCUMENT: Message = Message(&[
     field("openapi", 1, Text),
     field("info", 2, Of(&INFO)),
     field("servers", 3, Each(&Of(&SERVER))),
@@ -258,7 +258,7 @@ static SECURITY_SCHEME: Message = Message(&[
 
 static SCHEMAS: Message = Message(&[each(All, 1, OrReference(&SCHEMA))]);
 
-pub static SCHEMA: Message = Message(&[
+pub(super) static SCHEMA: Message = Message(&[
     field("nullable", 1, Flag),
     field("discriminator", 2, Of(&DISCRIMINATOR)),
     field("readOnly", 3, Flag),
@@ -311,11 +311,11 @@ static XML: Message = Message(&[
     each(Extensions, 6, Any),
 ]);
 
-pub static REFERENCE: Message =
+pub(super) static REFERENCE: Message =
     Message(&[field("$ref", 1, Text), field("summary", 2, Text), field("description", 3, Text)]);
 
 /// The part of a document of version 2 that is made here.
-pub static DEFINITIONS: Message = Message(&[field("definitions", 9, Of(&SCHEMAS_V2))]);
+pub(super) static DEFINITIONS: Message = Message(&[field("definitions", 9, Of(&SCHEMAS_V2))]);
 
 static SCHEMAS_V2: Message = Message(&[each(All, 1, Of(&SCHEMA_V2))]);
 

@@ -9,14 +9,14 @@ use super::messages::{DEFINITIONS, DOCUMENT, FieldEncoding, Keys, Message, REFER
 use crate::codec::yaml_writer::to_node_yaml;
 
 /// A document of OpenAPI v3 as a message.
-pub fn encode(document: &Value) -> Vec<u8> {
+pub(super) fn encode(document: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     write_fields(&mut out, &DOCUMENT, document);
     out
 }
 
 /// The definitions of a document of OpenAPI v2. Behind a whole document, they are added to its own.
-pub fn encode_definitions(definitions: Map<String, Value>) -> Vec<u8> {
+pub(super) fn encode_definitions(definitions: Map<String, Value>) -> Vec<u8> {
     let mut out = Vec::new();
     write_fields(&mut out, &DEFINITIONS, &json!({"definitions": definitions}));
     out

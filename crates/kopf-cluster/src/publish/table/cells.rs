@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::age;
 
-pub fn cell(kind: &str, title: &str, object: &Value, now: Timestamp) -> Value {
+pub(super) fn cell(kind: &str, title: &str, object: &Value, now: Timestamp) -> Value {
     let at = |path: &str| object.pointer(path).cloned().unwrap_or_default();
     let number = |path: &str| json!(object.pointer(path).and_then(Value::as_i64).unwrap_or_default());
     let text = |path: &str| json!(object.pointer(path).and_then(Value::as_str).unwrap_or_default());
@@ -173,7 +173,7 @@ fn labels(value: &Value) -> String {
     if pairs.is_empty() { "<none>".to_owned() } else { pairs.join(",") }
 }
 
-pub fn selector(value: &Value) -> String {
+pub(super) fn selector(value: &Value) -> String {
     match value.get("matchLabels") {
         Some(matched) => labels(matched),
         None if value.get("matchExpressions").is_some() => "<expressions>".to_owned(),
@@ -181,7 +181,7 @@ pub fn selector(value: &Value) -> String {
     }
 }
 
-pub fn plain(value: &Value) -> String {
+pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),

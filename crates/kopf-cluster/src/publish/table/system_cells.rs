@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::human_duration;
 
 /// The cell of a column; None if it is not special to these kinds.
-pub fn cell(kind: &str, title: &str, object: &Value) -> Option<Value> {
+pub(super) fn cell(kind: &str, title: &str, object: &Value) -> Option<Value> {
     let spec = &object["spec"];
     let text = |value: &Value| json!(value.as_str().unwrap_or_default());
     let count = |list: &Value| json!(list.as_array().map_or(0, Vec::len));

@@ -7,7 +7,7 @@ use crate::go::field_error::{FieldError, child};
 use crate::schema::{Schema, validate};
 
 /// The complaints about all defaults in a schema.
-pub fn check(schema: &Value, path: &str) -> Vec<FieldError> {
+pub(super) fn check(schema: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     visit(schema, path, &mut errors);
     errors

@@ -8,7 +8,7 @@ use crate::go::field_error::{FieldError, child};
 use crate::schema::pattern::Pattern;
 
 /// The complaints about a schema, sorted as the server sorts them.
-pub fn check(schema: &Value, path: &str) -> Vec<FieldError> {
+pub(super) fn check(schema: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     check_level(schema, Level::Root, path, &mut errors);
     check_completeness(schema, Some(schema), path, path, &mut errors);

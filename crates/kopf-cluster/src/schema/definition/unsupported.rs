@@ -11,7 +11,7 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
 /// The complaints about a schema and all schemas in it.
-pub fn check(schema: &Value, path: &str) -> Vec<FieldError> {
+pub(super) fn check(schema: &Value, path: &str) -> Vec<FieldError> {
     let mut checker = DefinitionChecker { errors: Vec::new() };
     checker.visit(schema, path, &ParentContext { is_root: true, ..ParentContext::default() });
     checker.errors

@@ -37,7 +37,7 @@ const RESERVED: [&str; 21] = [
 ];
 
 /// Converts a value; of whole objects, only the type and the name are seen beside the schema.
-pub fn convert(
+pub(super) fn convert(
     schema: &Schema,
     functions: &Context<'_>,
     id: Option<NodeId>,

@@ -7,7 +7,7 @@ use crate::schema::Schema;
 use crate::schema::node::{Additional, NodeId};
 
 /// Complaints about embedded objects anywhere in a value.
-pub fn check(schema: &Schema, id: NodeId, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn check(schema: &Schema, id: NodeId, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let node = schema.node(id);
     match value {
         Value::Object(fields) => {

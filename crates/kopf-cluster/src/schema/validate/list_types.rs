@@ -10,7 +10,7 @@ use crate::schema::Schema;
 use crate::schema::node::{Additional, ListType, NodeId};
 
 /// The repetitions in the lists of an object; each repeated value is reported once.
-pub fn check(schema: &Schema, value: &Value) -> Vec<FieldError> {
+pub(super) fn check(schema: &Schema, value: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if value.is_object() {
         visit(schema, schema.root_id(), value, "", &mut errors);

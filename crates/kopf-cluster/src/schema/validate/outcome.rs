@@ -7,7 +7,7 @@ use crate::go::field_error::FieldError;
 
 /// What came out of checking one value against one schema.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub(super) struct Outcome {
     /// The complaints, each once.
     pub errors: Vec<FieldError>,
     /// How many checks were made and passed, by the server's way of counting.
@@ -16,29 +16,29 @@ pub struct Outcome {
 
 impl Outcome {
     /// A passed check.
-    pub fn passed() -> Self {
+    pub(super) fn passed() -> Self {
         Self { errors: Vec::new(), matches: 1 }
     }
 
     /// A failed check.
-    pub fn failed(error: FieldError) -> Self {
+    pub(super) fn failed(error: FieldError) -> Self {
         Self { errors: vec![error], matches: 0 }
     }
 
     /// Whether there are no errors.
-    pub fn is_valid(&self) -> bool {
+    pub(super) fn is_valid(&self) -> bool {
         self.errors.is_empty()
     }
 
     /// Adds a complaint, unless it was made already.
-    pub fn add(&mut self, error: FieldError) {
+    pub(super) fn add(&mut self, error: FieldError) {
         if !self.errors.contains(&error) {
             self.errors.push(error);
         }
     }
 
     /// Adds all of another outcome.
-    pub fn merge(&mut self, other: Outcome) {
+    pub(super) fn merge(&mut self, other: Outcome) {
         self.matches += other.matches;
         other.errors.into_iter().for_each(|error| self.add(error));
     }

@@ -20,7 +20,7 @@ use crate::schema::validation_rule::ValidationRule;
 const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 
 /// All complaints of the rules of a schema.
-pub fn check(schema: &Schema, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(super) fn check(schema: &Schema, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let functions = functions();
     let mut evaluator = RuleEvaluator { schema, functions: &functions, errors: Vec::new() };
     let root = schema.root_id();

@@ -10,7 +10,7 @@ use crate::go::text as go_text;
 use crate::schema::node::{Checks, Node, ValueType};
 
 /// Whether a value is of the type of the node.
-pub fn check_type(node: &Node, value: &Value, path: &str) -> Option<FieldError> {
+pub(super) fn check_type(node: &Node, value: &Value, path: &str) -> Option<FieldError> {
     let expected = type_names(node).unwrap_or_default();
     if value.is_null() {
         let is_wrong = !expected.is_empty() && !node.nullable;
@@ -58,7 +58,7 @@ fn type_of(value: &Value) -> (ValueType, &'static str) {
 }
 
 /// Whether a value is one of those that the schema lists.
-pub fn check_allowed(checks: &Checks, value: &Value, path: &str) -> Option<FieldError> {
+pub(super) fn check_allowed(checks: &Checks, value: &Value, path: &str) -> Option<FieldError> {
     let is_allowed = checks.allowed.is_empty() || checks.allowed.iter().any(|allowed| is_same(value, allowed));
     if is_allowed {
         return None;
@@ -88,7 +88,7 @@ fn is_same(value: &Value, allowed: &Value) -> bool {
 }
 
 /// The length and the pattern of a text; the first that fails is reported.
-pub fn check_string(checks: &Checks, text: &str, path: &str) -> Option<FieldError> {
+pub(super) fn check_string(checks: &Checks, text: &str, path: &str) -> Option<FieldError> {
     let length = || text.chars().count() as i64;
     if let Some(maximum) = checks.max_length.filter(|maximum| length() > *maximum) {
         return Some(FieldError::too_long(path, maximum));
@@ -108,7 +108,7 @@ pub fn check_string(checks: &Checks, text: &str, path: &str) -> Option<FieldErro
 }
 
 /// The size of a list and the uniqueness of its items.
-pub fn check_array(checks: &Checks, items: &[Value], path: &str) -> Vec<FieldError> {
+pub(super) fn check_array(checks: &Checks, items: &[Value], path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let size = items.len() as i64;
     if let Some(minimum) = checks.min_items.filter(|minimum| size < *minimum) {
@@ -126,7 +126,7 @@ pub fn check_array(checks: &Checks, items: &[Value], path: &str) -> Vec<FieldErr
 }
 
 /// The number of fields.
-pub fn check_object(checks: &Checks, fields: &Map<String, Value>, path: &str) -> Vec<FieldError> {
+pub(super) fn check_object(checks: &Checks, fields: &Map<String, Value>, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let size = fields.len() as i64;
     if let Some(minimum) = checks.min_properties.filter(|minimum| size < *minimum) {
@@ -140,7 +140,7 @@ pub fn check_object(checks: &Checks, fields: &Map<String, Value>, path: &str) ->
 }
 
 /// The range of a number: that of its type and format, and that of the schema.
-pub fn check_number(node: &Node, number: &Number, path: &str) -> Vec<FieldError> {
+pub(super) fn check_number(node: &Node, number: &Number, path: &str) -> Vec<FieldError> {
     let default_checks = Checks::default();
     let checks = node.checks.as_deref().unwrap_or(&default_checks);
     let range = NumberRange::of(node, checks);

@@ -11,7 +11,7 @@ use crate::schema::defaulting::field_node;
 use crate::schema::node::{ListType, Node, NodeId};
 
 /// Whether the new value equals the old one, as the server compares for this purpose.
-pub fn is_unchanged(schema: &Schema, id: NodeId, new: &Value, old: &Value) -> bool {
+pub(super) fn is_unchanged(schema: &Schema, id: NodeId, new: &Value, old: &Value) -> bool {
     let node = schema.node(id);
     match (new, old) {
         (Value::Array(items), Value::Array(old_items)) if items.len() == old_items.len() => match node.list_type {
@@ -34,7 +34,7 @@ pub fn is_unchanged(schema: &Schema, id: NodeId, new: &Value, old: &Value) -> bo
 }
 
 /// The old state of an item of a list with keys; lists without keys have none.
-pub fn old_item<'a>(_schema: &Schema, node: &Node, old: &'a Value, item: &Value) -> Option<&'a Value> {
+pub(super) fn old_item<'a>(_schema: &Schema, node: &Node, old: &'a Value, item: &Value) -> Option<&'a Value> {
     let Some(ListType::Map(keys)) = &node.list_type else { return None };
     let has_same_keys = |candidate: &&Value| keys.iter().all(|key| candidate.get(key) == item.get(key));
     let is_object = item.is_object();

@@ -11,13 +11,13 @@ use crate::schema::defaulting::field_node;
 use crate::schema::node::{Additional, Checks, Node, NodeId, ValueType};
 
 /// All complaints about a value; `prefix` is where it is in the object as clients see it.
-pub fn check(schema: &Schema, id: NodeId, new: &Value, old: Option<&Value>, prefix: &str) -> Vec<FieldError> {
+pub(super) fn check(schema: &Schema, id: NodeId, new: &Value, old: Option<&Value>, prefix: &str) -> Vec<FieldError> {
     let validator = Validator { schema, prefix };
     validator.changed(id, new, old, "").errors
 }
 
 /// One validator through an object.
-pub struct Validator<'a> {
+pub(super) struct Validator<'a> {
     schema: &'a Schema,
     /// A prefix for the paths of errors, but not for their texts.
     prefix: &'a str,
@@ -261,7 +261,7 @@ fn sorted(fields: &Map<String, Value>) -> impl Iterator<Item = &str> {
 }
 
 /// The types of a node by name, as messages list them.
-pub fn type_names(node: &Node) -> Option<&'static str> {
+pub(super) fn type_names(node: &Node) -> Option<&'static str> {
     match (node.int_or_string, node.value_type) {
         (true, _) => Some("integer,string"),
         (false, value_type) => value_type.map(ValueType::name),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::OpenError;
 
 /// Creates the directory if necessary, and locks it for this process while the lock lives.
-pub fn lock(directory: &Path) -> Result<File, OpenError> {
+pub(super) fn lock(directory: &Path) -> Result<File, OpenError> {
     make(directory).map_err(failed("make", directory))?;
     let path = directory.join("lock");
     let mut file =
@@ -32,7 +32,7 @@ pub fn lock(directory: &Path) -> Result<File, OpenError> {
 }
 
 /// Writes a file atomically.
-pub fn replace(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+pub(super) fn replace(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(TEMPORARY);
     let temporary = PathBuf::from(name);
@@ -44,15 +44,15 @@ pub fn replace(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> i
 }
 
 /// The suffix of unfinished files; opening a cluster removes them.
-pub const TEMPORARY: &str = ".unfinished";
+pub(super) const TEMPORARY: &str = ".unfinished";
 
 /// Opens a log for appending.
-pub fn open_log(path: &Path) -> io::Result<File> {
+pub(super) fn open_log(path: &Path) -> io::Result<File> {
     private(OpenOptions::new().append(true).create(true)).open(path)
 }
 
 /// Makes new and renamed files of a directory durable.
-pub fn sync_directory(directory: &Path) -> io::Result<()> {
+pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
     match cfg!(unix) {
         true => File::open(directory)?.sync_all(),
         // Other systems cannot open directories as files, and need not.
@@ -61,7 +61,7 @@ pub fn sync_directory(directory: &Path) -> io::Result<()> {
 }
 
 /// Wraps an I/O error with the failed step and the path.
-pub fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OpenError {
+pub(super) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OpenError {
     let path = path.to_owned();
     move |source| OpenError::Io { action, path, source }
 }

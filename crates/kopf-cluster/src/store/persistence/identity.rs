@@ -17,7 +17,7 @@ const FORMAT: u32 = 1;
 
 /// The identity of a cluster, and its file.
 #[derive(Debug)]
-pub struct Identity {
+pub(crate) struct Identity {
     path: PathBuf,
     content: Mutex<IdentityFile>,
 }
@@ -40,7 +40,7 @@ impl std::fmt::Debug for IdentityFile {
 
 impl Identity {
     /// Loads the identity of a directory, or creates it. A given token replaces the stored one.
-    pub fn load(directory: &Path, token: Option<&str>) -> Result<Self, OpenError> {
+    pub(crate) fn load(directory: &Path, token: Option<&str>) -> Result<Self, OpenError> {
         let path = directory.join("identity.json");
         let unusable = |reason: String| OpenError::Identity { path: path.clone(), reason };
         let found: Option<IdentityFile> = match std::fs::read(&path) {
@@ -74,21 +74,21 @@ impl Identity {
         Ok(Self { path, content: Mutex::new(content) })
     }
 
-    pub fn token(&self) -> String {
+    pub(crate) fn token(&self) -> String {
         self.content().token.clone()
     }
 
-    pub fn certificates(&self) -> Certificates {
+    pub(crate) fn certificates(&self) -> Certificates {
         self.content().certificates.clone()
     }
 
     /// The port of the last run.
-    pub fn port(&self) -> Option<u16> {
+    pub(crate) fn port(&self) -> Option<u16> {
         self.content().port
     }
 
     /// Stores the port for the next run.
-    pub fn set_port(&self, port: u16) {
+    pub(crate) fn set_port(&self, port: u16) {
         let mut content = self.content();
         if content.port != Some(port) {
             content.port = Some(port);

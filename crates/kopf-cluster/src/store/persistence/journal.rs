@@ -19,14 +19,14 @@ use super::recovery::{Position, log_path, snapshot_path};
 use crate::store::{Change, Event, Snapshot};
 
 /// How long an appended change waits at most to be flushed to disk.
-pub const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A snapshot is due when the log is this many times as long as the last one.
 const GROWTH: u64 = 2;
 
 /// The open log.
 #[derive(Debug)]
-pub struct Journal {
+pub(crate) struct Journal {
     directory: PathBuf,
     /// Opened for appending.
     file: File,
@@ -66,7 +66,7 @@ enum SyncCommand {
 
 impl Journal {
     /// Continues a log after its last whole record, or creates it.
-    pub fn open(directory: &Path, lock: File, position: Position, limit: u64) -> Result<Self, OpenError> {
+    pub(crate) fn open(directory: &Path, lock: File, position: Position, limit: u64) -> Result<Self, OpenError> {
         let path = log_path(directory, position.generation);
         let mut file = open_log(&path).map_err(failed("open", &path))?;
         let mut length = position.length;
@@ -108,7 +108,7 @@ impl Journal {
     }
 
     /// Appends a change that is about to be committed. If that fails, the change must not be committed.
-    pub fn append(&mut self, resource: &str, event: &Event) -> io::Result<()> {
+    pub(crate) fn append(&mut self, resource: &str, event: &Event) -> io::Result<()> {
         if self.broken {
             return Err(io::Error::other("the log could not be written before"));
         }
@@ -131,13 +131,13 @@ impl Journal {
     }
 
     /// Whether the log is long enough to be replaced by a snapshot.
-    pub fn is_long(&self) -> bool {
+    pub(crate) fn is_long(&self) -> bool {
         let due = self.shared.snapshot_size.load(Ordering::Relaxed).saturating_mul(GROWTH).max(self.limit);
         self.length > due && !self.shared.busy.load(Ordering::Acquire)
     }
 
     /// Begins a new log, and requests a snapshot that replaces the previous files.
-    pub fn rotate(&mut self, snapshot: Snapshot) {
+    pub(crate) fn rotate(&mut self, snapshot: Snapshot) {
         let generation = self.generation + 1;
         match self.begin_log(generation, snapshot.version) {
             Ok((file, log)) => {

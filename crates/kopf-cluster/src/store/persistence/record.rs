@@ -14,7 +14,7 @@ use crate::store::ObjectKey;
 const MAGIC: &[u8; 8] = b"KOPFDATA";
 
 /// The version of the format; files of other versions are rejected.
-pub const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
 
 /// Starts each record. None of these bytes occurs in UTF-8, so it is never a part of an object.
 const MARKER: [u8; 4] = [0xff, 0xfe, 0xff, 0xc0];
@@ -26,11 +26,11 @@ const FRAME_SIZE: usize = 12;
 const CONTENT_LIMIT: usize = 64 * 1024 * 1024;
 
 /// The size of a header in its file.
-pub const HEADER_SIZE: usize = 36;
+pub(crate) const HEADER_SIZE: usize = 36;
 
 /// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileType {
+pub(crate) enum FileType {
     /// Changes, in the order of their versions.
     Log,
     /// All objects at one version.
@@ -39,7 +39,7 @@ pub enum FileType {
 
 /// The header of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub(crate) struct Header {
     pub file_type: FileType,
     /// The number of the file: a log continues the snapshot of the same generation.
     pub generation: u64,
@@ -49,7 +49,7 @@ pub struct Header {
 
 /// One record of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Record {
+pub(crate) enum Record {
     /// An object exists, in this state.
     Put { version: u64, resource: Arc<str>, object_key: ObjectKey, raw: Bytes },
     /// An object was deleted.
@@ -77,14 +77,14 @@ pub enum ReadError {
 
 /// The whole records of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Records {
+pub(crate) struct Records {
     pub records: Vec<Record>,
     /// Where the last whole record ends; the rest was truncated.
     pub end: usize,
 }
 
 impl Header {
-    pub fn encode(&self) -> [u8; HEADER_SIZE] {
+    pub(crate) fn encode(&self) -> [u8; HEADER_SIZE] {
         let mut bytes = [0; HEADER_SIZE];
         bytes[..8].copy_from_slice(MAGIC);
         bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
@@ -99,7 +99,7 @@ impl Header {
         bytes
     }
 
-    pub fn decode(bytes: &[u8]) -> Result<Self, ReadError> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ReadError> {
         let known = bytes.len().min(MAGIC.len());
         if bytes[..known] != MAGIC[..known] {
             return Err(ReadError::Foreign);
@@ -129,7 +129,7 @@ impl Header {
 
 impl Record {
     /// Appends the record as it is written to files.
-    pub fn encode(&self, into: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, into: &mut Vec<u8>) {
         match self {
             Self::Put { version, resource, object_key, raw } => encode_put(into, *version, resource, object_key, raw),
             Self::Remove { version, resource, object_key } => encode_remove(into, *version, resource, object_key),
@@ -161,7 +161,7 @@ impl Record {
 }
 
 /// Appends the record of an existing object.
-pub fn encode_put(into: &mut Vec<u8>, version: u64, resource: &str, object_key: &ObjectKey, raw: &[u8]) {
+pub(crate) fn encode_put(into: &mut Vec<u8>, version: u64, resource: &str, object_key: &ObjectKey, raw: &[u8]) {
     encode_frame(into, |content| {
         encode_place(content, b'P', version, resource, object_key);
         content.extend_from_slice(raw);
@@ -169,7 +169,7 @@ pub fn encode_put(into: &mut Vec<u8>, version: u64, resource: &str, object_key: 
 }
 
 /// Appends the record of a deleted object.
-pub fn encode_remove(into: &mut Vec<u8>, version: u64, resource: &str, object_key: &ObjectKey) {
+pub(crate) fn encode_remove(into: &mut Vec<u8>, version: u64, resource: &str, object_key: &ObjectKey) {
     encode_frame(into, |content| encode_place(content, b'R', version, resource, object_key));
 }
 
@@ -195,7 +195,7 @@ fn encode_frame(into: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
 }
 
 /// Reads all records of a file after its header, up to a truncated one.
-pub fn decode_all(bytes: &[u8]) -> Result<Records, ReadError> {
+pub(crate) fn decode_all(bytes: &[u8]) -> Result<Records, ReadError> {
     let mut records = Vec::new();
     let mut end = HEADER_SIZE;
     while end < bytes.len() {

@@ -15,11 +15,11 @@ use super::record::{FileType, HEADER_SIZE, Header, ReadError, Record, Records, d
 use crate::store::ObjectKey;
 
 /// All objects of all resources, with their versions.
-pub type RecoveredObjects = HashMap<Arc<str>, BTreeMap<ObjectKey, (u64, Bytes)>>;
+pub(super) type RecoveredObjects = HashMap<Arc<str>, BTreeMap<ObjectKey, (u64, Bytes)>>;
 
 /// The content of a data directory.
 #[derive(Debug)]
-pub struct Recovered {
+pub(super) struct Recovered {
     pub version: u64,
     pub objects: RecoveredObjects,
     pub position: Position,
@@ -27,7 +27,7 @@ pub struct Recovered {
 
 /// Where the journal continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position {
+pub(crate) struct Position {
     /// The generation of the log to continue.
     pub generation: u64,
     /// The version of the latest change in it.
@@ -38,7 +38,7 @@ pub struct Position {
     pub snapshot_size: u64,
 }
 
-pub fn recover(directory: &Path) -> Result<Recovered, OpenError> {
+pub(super) fn recover(directory: &Path) -> Result<Recovered, OpenError> {
     let files = Files::find(directory)?;
     // A new store starts at 1, as in `Store::new`.
     let mut recovered = Recovered {
@@ -65,11 +65,11 @@ pub fn recover(directory: &Path) -> Result<Recovered, OpenError> {
     Ok(recovered)
 }
 
-pub fn log_path(directory: &Path, generation: u64) -> PathBuf {
+pub(super) fn log_path(directory: &Path, generation: u64) -> PathBuf {
     directory.join(format!("log-{generation}"))
 }
 
-pub fn snapshot_path(directory: &Path, generation: u64) -> PathBuf {
+pub(super) fn snapshot_path(directory: &Path, generation: u64) -> PathBuf {
     directory.join(format!("snapshot-{generation}"))
 }
 

@@ -13,7 +13,7 @@ const LONGEST_DELAY_SECONDS: f64 = 86_400.0;
 
 /// The faults that hit a request.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct RequestFault {
+pub(crate) struct RequestFault {
     /// The delay before everything else.
     pub delay: Duration,
     /// An error, a disconnection or a cut, if any.
@@ -22,7 +22,7 @@ pub struct RequestFault {
 
 /// The faults that hit a watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WatchFault {
+pub(crate) struct WatchFault {
     /// Whether the watch gets no bookmarks.
     pub no_bookmarks: bool,
     pub disruption: Option<Disruption>,
@@ -30,7 +30,7 @@ pub struct WatchFault {
 
 /// What happens to the stream of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disruption {
+pub(crate) enum Disruption {
     /// It ends regularly.
     End,
     /// It is cut off.
@@ -45,13 +45,13 @@ pub enum Disruption {
 
 /// All faults, in the order in which they were added.
 #[derive(Debug, Default)]
-pub struct FaultRules {
+pub(super) struct FaultRules {
     rules: Vec<ActiveFault>,
     next_id: u64,
 }
 
 impl FaultRules {
-    pub fn add(&mut self, fault: Fault) -> Result<u64, FaultError> {
+    pub(super) fn add(&mut self, fault: Fault) -> Result<u64, FaultError> {
         check(&fault)?;
         if self.rules.len() >= LIMIT {
             return Err(FaultError::TooMany(LIMIT));
@@ -64,7 +64,7 @@ impl FaultRules {
         Ok(id)
     }
 
-    pub fn replace(&mut self, faults: Vec<Fault>) -> Result<Vec<u64>, FaultError> {
+    pub(super) fn replace(&mut self, faults: Vec<Fault>) -> Result<Vec<u64>, FaultError> {
         faults.iter().try_for_each(check)?;
         if faults.len() > LIMIT {
             return Err(FaultError::TooMany(LIMIT));
@@ -73,31 +73,31 @@ impl FaultRules {
         faults.into_iter().map(|fault| self.add(fault)).collect()
     }
 
-    pub fn remove(&mut self, id: u64) -> bool {
+    pub(super) fn remove(&mut self, id: u64) -> bool {
         let before = self.rules.len();
         self.rules.retain(|rule| rule.id != id);
         self.rules.len() < before
     }
 
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.rules.clear();
     }
 
-    pub fn list(&self) -> Vec<ActiveFault> {
+    pub(super) fn list(&self) -> Vec<ActiveFault> {
         self.rules.clone()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
     /// The id of the next fault.
-    pub fn next_id(&self) -> u64 {
+    pub(super) fn next_id(&self) -> u64 {
         self.next_id.max(1)
     }
 
     /// The faults of a new request: all delays, and the first other effect.
-    pub fn hit_request(&mut self, info: &RequestInfo) -> RequestFault {
+    pub(super) fn hit_request(&mut self, info: &RequestInfo) -> RequestFault {
         let mut hit = RequestFault::default();
         for rule in self.rules.iter_mut().filter(|rule| rule.is_due() && rule.fault.matches.covers(info)) {
             match &rule.fault.effect {
@@ -115,7 +115,7 @@ impl FaultRules {
     }
 
     /// The faults of a watch: the first effect on its stream, and whether it gets bookmarks.
-    pub fn hit_watch(&mut self, info: &RequestInfo, since: u64, hit_by: &mut Vec<u64>) -> WatchFault {
+    pub(super) fn hit_watch(&mut self, info: &RequestInfo, since: u64, hit_by: &mut Vec<u64>) -> WatchFault {
         let mut fault = WatchFault::default();
         for rule in self.rules.iter_mut().filter(|rule| rule.fault.matches.covers(info)) {
             let known = hit_by.contains(&rule.id);

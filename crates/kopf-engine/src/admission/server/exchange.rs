@@ -88,7 +88,12 @@ struct Received<'a> {
 }
 
 impl Exchange {
-    pub fn new(path: &str, tls: Arc<RwLock<Option<Arc<ServerConfig>>>>, clock: Clock, answering: Answering) -> Self {
+    pub(super) fn new(
+        path: &str,
+        tls: Arc<RwLock<Option<Arc<ServerConfig>>>>,
+        clock: Clock,
+        answering: Answering,
+    ) -> Self {
         let path = format!("/{}", path.trim_matches('/'));
         let path = path.trim_end_matches('/').to_owned();
         let permits = ConnectionLimit::new(CONNECTIONS, clock.clone());
@@ -96,7 +101,7 @@ impl Exchange {
     }
 
     /// Accepts connections for ever. They end with it.
-    pub async fn accept(self: Arc<Self>, listener: TcpListener) {
+    pub(super) async fn accept(self: Arc<Self>, listener: TcpListener) {
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::store::Store;
 
 /// How a request is answered instead of properly.
-pub enum Fault {
+pub(crate) enum Fault {
     /// By a code and a message; nothing is done.
     Refused(u16, &'static str),
     /// By a code, though everything was done as asked.
@@ -21,23 +21,23 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub fn after(meanwhile: impl FnOnce(&mut Store) + Send + 'static) -> Self {
+    pub(crate) fn after(meanwhile: impl FnOnce(&mut Store) + Send + 'static) -> Self {
         Self::After(Box::new(meanwhile))
     }
 }
 
 /// What is still to go wrong, in order.
 #[derive(Default)]
-pub struct Faults {
+pub(super) struct Faults {
     planned: Vec<(String, Fault)>,
 }
 
 impl Faults {
-    pub fn add(&mut self, label: &str, fault: Fault) {
+    pub(super) fn add(&mut self, label: &str, fault: Fault) {
         self.planned.push((label.to_owned(), fault));
     }
 
-    pub fn take(&mut self, label: &str) -> Option<Fault> {
+    pub(super) fn take(&mut self, label: &str) -> Option<Fault> {
         let index = self.planned.iter().position(|(planned, _)| planned == label)?;
         Some(self.planned.remove(index).1)
     }

@@ -6,7 +6,7 @@ use super::{DEFINITIONS, NAMESPACES, PEERINGS, THINGS};
 
 /// One request.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub(crate) struct Asked {
     pub method: String,
     pub path: String,
     pub query: String,
@@ -19,7 +19,7 @@ pub struct Asked {
 
 /// What a request is about.
 #[derive(Clone, Debug)]
-pub enum Route {
+pub(crate) enum Route {
     Discovery,
     /// New events, of which nothing is kept.
     Events,
@@ -40,7 +40,7 @@ pub enum Route {
 }
 
 impl Asked {
-    pub fn new(method: &str, path: &str, query: &str, content_type: Option<&str>, body: &[u8]) -> Self {
+    pub(crate) fn new(method: &str, path: &str, query: &str, content_type: Option<&str>, body: &[u8]) -> Self {
         let route = route(path, query);
         let content_type = content_type.unwrap_or_default().to_owned();
         let patch = if content_type.contains("json-patch") { "json" } else { "merge" };
@@ -65,14 +65,14 @@ impl Asked {
     }
 
     /// The name of the object that the request is about.
-    pub fn name(&self) -> Option<&str> {
+    pub(crate) fn name(&self) -> Option<&str> {
         match &self.route {
             Route::Object { name, .. } => Some(name),
             _ => None,
         }
     }
 
-    pub fn parameter(&self, name: &str) -> Option<&str> {
+    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         self.query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
     }
 }

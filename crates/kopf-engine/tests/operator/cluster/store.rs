@@ -12,7 +12,7 @@ use super::{DEFINITIONS, NAMESPACES, PEERINGS, THINGS};
 const VERBS: [&str; 4] = ["list", "watch", "patch", "create"];
 
 /// All there is.
-pub struct Store {
+pub(crate) struct Store {
     version: u64,
     uids: u64,
     /// By the collection, the namespace and the name.
@@ -48,14 +48,14 @@ struct Watch {
 }
 
 /// What a watch gets.
-pub enum Line {
+pub(crate) enum Line {
     Text(Bytes),
     /// The connection breaks.
     Break,
 }
 
 /// An answer with an error.
-pub struct Refusal {
+pub(crate) struct Refusal {
     pub code: u16,
     pub message: String,
     pub details: Option<Value>,
@@ -79,11 +79,11 @@ impl Default for Store {
 }
 
 impl Store {
-    pub fn get(&self, collection: &str, namespace: &str, name: &str) -> Option<&Value> {
+    pub(crate) fn get(&self, collection: &str, namespace: &str, name: &str) -> Option<&Value> {
         self.objects.get(&key(collection, namespace, name))
     }
 
-    pub fn create(&mut self, collection: &str, namespace: &str, mut object: Value) {
+    pub(crate) fn create(&mut self, collection: &str, namespace: &str, mut object: Value) {
         self.uids += 1;
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
         let (api_version, kind) = identity(collection);
@@ -96,27 +96,27 @@ impl Store {
         self.put("ADDED", collection, namespace, &name, object);
     }
 
-    pub fn merge(&mut self, collection: &str, namespace: &str, name: &str, patch: &Value) {
+    pub(crate) fn merge(&mut self, collection: &str, namespace: &str, name: &str, patch: &Value) {
         let mut object = self.get(collection, namespace, name).cloned().unwrap();
         merge(&mut object, patch);
         self.store(collection, namespace, name, object);
     }
 
     /// Asks for the deletion: done at once if nothing holds the object.
-    pub fn delete(&mut self, collection: &str, namespace: &str, name: &str) {
+    pub(crate) fn delete(&mut self, collection: &str, namespace: &str, name: &str) {
         let mut object = self.get(collection, namespace, name).cloned().unwrap();
         object["metadata"]["deletionTimestamp"] = json!("2030-01-01T00:00:00Z");
         self.store(collection, namespace, name, object);
     }
 
     /// Takes the object away, whatever holds it.
-    pub fn remove(&mut self, collection: &str, namespace: &str, name: &str) {
+    pub(crate) fn remove(&mut self, collection: &str, namespace: &str, name: &str) {
         let object = self.get(collection, namespace, name).cloned().unwrap();
         self.put("DELETED", collection, namespace, name, object);
     }
 
     /// Serves the kind of the things from now on.
-    pub fn define(&mut self) {
+    pub(crate) fn define(&mut self) {
         self.served = true;
         let definition = json!({
             "metadata": {"name": "things.g.io"},
@@ -127,7 +127,7 @@ impl Store {
     }
 
     /// Serves the kind of the things no more; they are gone, too.
-    pub fn undefine(&mut self) {
+    pub(crate) fn undefine(&mut self) {
         let keys = self.objects.keys().filter(|(collection, ..)| collection == THINGS);
         for (collection, namespace, name) in keys.cloned().collect::<Vec<_>>() {
             self.remove(&collection, &namespace, &name);
@@ -138,12 +138,12 @@ impl Store {
     }
 
     /// Ends the watches of the collection properly.
-    pub fn end_watches(&mut self, collection: &str) {
+    pub(crate) fn end_watches(&mut self, collection: &str) {
         self.watches.retain(|watch| watch.collection != collection);
     }
 
     /// Breaks the watches of the collection.
-    pub fn break_watches(&mut self, collection: &str) {
+    pub(crate) fn break_watches(&mut self, collection: &str) {
         for watch in self.watches.iter().filter(|watch| watch.collection == collection) {
             let _ = watch.lines.send(Line::Break);
         }
@@ -151,20 +151,20 @@ impl Store {
     }
 
     /// The watches of the collection stay open, but nothing ever comes.
-    pub fn mute_watches(&mut self, collection: &str) {
+    pub(crate) fn mute_watches(&mut self, collection: &str) {
         for watch in self.watches.iter_mut().filter(|watch| watch.collection == collection) {
             watch.muted = true;
         }
     }
 
     /// What has happened before cannot be watched any more.
-    pub fn forget_history(&mut self) {
+    pub(crate) fn forget_history(&mut self) {
         self.forgotten = self.version;
         self.history.clear();
     }
 
     /// Everything is as it is, but with lower versions, as if it was restored from a backup.
-    pub fn restore(&mut self) {
+    pub(crate) fn restore(&mut self) {
         (self.version, self.forgotten) = (10, 0);
         self.history.clear();
         self.watches.clear();
@@ -173,7 +173,7 @@ impl Store {
         }
     }
 
-    pub fn list(&self, collection: &str, namespace: Option<&str>) -> Result<Value, Refusal> {
+    pub(crate) fn list(&self, collection: &str, namespace: Option<&str>) -> Result<Value, Refusal> {
         self.check_served(collection)?;
         let (api_version, kind) = identity(collection);
         let items: Vec<Value> = self
@@ -190,7 +190,7 @@ impl Store {
         Ok(json!({"apiVersion": api_version, "kind": format!("{kind}List"), "metadata": metadata, "items": items}))
     }
 
-    pub fn watch(
+    pub(crate) fn watch(
         &mut self,
         collection: &str,
         namespace: Option<&str>,
@@ -213,7 +213,7 @@ impl Store {
         Ok(receiver)
     }
 
-    pub fn patch(
+    pub(crate) fn patch(
         &mut self,
         (collection, namespace, name): (&str, &str, &str),
         is_status: bool,
@@ -258,7 +258,7 @@ impl Store {
     }
 
     /// The answers of the aggregated discovery, and of the plain one for a single group.
-    pub fn discover(&self, path: &str) -> Result<Value, Refusal> {
+    pub(crate) fn discover(&self, path: &str) -> Result<Value, Refusal> {
         let subresources: &[&str] = if self.status_is_subresource { &["status"] } else { &[] };
         let resource = json!({
             "resource": "things", "responseKind": {"kind": "Thing"}, "scope": "Namespaced",

@@ -1,7 +1,7 @@
 //! Schedules of cron jobs: five fields, or a word such as `@daily`.
 
 /// The error in a schedule, in the words of the server.
-pub fn problems(schedule: &str) -> Vec<String> {
+pub(crate) fn problems(schedule: &str) -> Vec<String> {
     if schedule.contains("TZ") {
         return vec!["cannot use TZ or CRON_TZ in schedule, use timeZone field instead".to_owned()];
     }

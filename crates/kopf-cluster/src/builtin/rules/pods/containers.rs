@@ -12,7 +12,7 @@ use Rule::{Code, Each, Forbid, Given, If, In, Is, Must, Required, Unique};
 use ValueCheck::{Between, OneOf, Text};
 
 /// Containers that run all the time.
-pub const CONTAINER: Rules = &[
+pub(crate) const CONTAINER: Rules = &[
     Code(common),
     In("lifecycle", probes::LIFECYCLE),
     In("livenessProbe", probes::LIVENESS),
@@ -22,7 +22,7 @@ pub const CONTAINER: Rules = &[
 ];
 
 /// Containers that run before them.
-pub const INIT_CONTAINER: Rules = &[
+pub(crate) const INIT_CONTAINER: Rules = &[
     Code(common),
     Given("restartPolicy", OneOf(&["Always", "Never", "OnFailure"])),
     If(
@@ -169,7 +169,7 @@ fn field_reference(reference: &Location<'_>, errors: &mut Errors) {
 }
 
 /// The same in a volume, where other fields can be named.
-pub fn volume_field_reference(reference: &Location<'_>, errors: &mut Errors) {
+pub(crate) fn volume_field_reference(reference: &Location<'_>, errors: &mut Errors) {
     pod_field(reference, VOLUME_FIELDS, errors);
 }
 
@@ -257,7 +257,7 @@ fn resource_reference(reference: &Location<'_>, errors: &mut Errors) {
 }
 
 /// The same rule for a volume.
-pub fn volume_resource_reference(reference: &Location<'_>, errors: &mut Errors) {
+pub(crate) fn volume_resource_reference(reference: &Location<'_>, errors: &mut Errors) {
     resource_reference(reference, errors);
 }
 

@@ -7,7 +7,7 @@ use crate::builtin::rules::{Location, Rule, Rules};
 use crate::go::FieldError;
 use Rule::Code;
 
-pub const RULES: Rules = &[Code(changes)];
+pub(crate) const RULES: Rules = &[Code(changes)];
 
 const FORBIDDEN: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
 `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing \

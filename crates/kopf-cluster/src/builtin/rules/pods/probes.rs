@@ -8,11 +8,11 @@ use crate::go::FieldError;
 use Rule::{Code, Given, Is, Must, Required};
 use ValueCheck::{Between, NonNegative, OneOf, PortOrName, Positive};
 
-pub const LIFECYCLE: Rules = &[Rule::In("postStart", &[Code(hook)]), Rule::In("preStop", &[Code(hook)])];
+pub(crate) const LIFECYCLE: Rules = &[Rule::In("postStart", &[Code(hook)]), Rule::In("preStop", &[Code(hook)])];
 
-pub const LIVENESS: Rules = &[Code(probe), Code(grace), Code(success_of_one)];
-pub const STARTUP: Rules = LIVENESS;
-pub const READINESS: Rules = &[Code(probe), Code(no_grace)];
+pub(crate) const LIVENESS: Rules = &[Code(probe), Code(grace), Code(success_of_one)];
+pub(crate) const STARTUP: Rules = LIVENESS;
+pub(crate) const READINESS: Rules = &[Code(probe), Code(no_grace)];
 
 const TIMES: Rules = &[
     Given("initialDelaySeconds", NonNegative),

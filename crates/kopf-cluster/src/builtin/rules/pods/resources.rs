@@ -9,8 +9,8 @@ use crate::go::quantity::Quantity;
 use crate::values::names;
 use Rule::Code;
 
-pub const OF_CONTAINER: Rules = &[Code(of_container)];
-pub const OF_POD: Rules = &[Code(of_pod)];
+pub(crate) const OF_CONTAINER: Rules = &[Code(of_container)];
+pub(crate) const OF_POD: Rules = &[Code(of_pod)];
 
 /// Names without a domain that containers may ask for.
 const STANDARD_OF_CONTAINERS: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
@@ -71,7 +71,7 @@ fn check(resources: &Location<'_>, of_container: bool, errors: &mut Errors) {
 }
 
 /// The problems of the name of a requested resource.
-pub fn resource_name(path: &str, name: &str, of_container: bool, errors: &mut Errors) {
+pub(crate) fn resource_name(path: &str, name: &str, of_container: bool, errors: &mut Errors) {
     for problem in names::check_qualified_name(name) {
         errors.push(FieldError::invalid(path, json!(name), problem));
     }
@@ -87,7 +87,7 @@ pub fn resource_name(path: &str, name: &str, of_container: bool, errors: &mut Er
 }
 
 /// Amounts are not negative, and whole numbers for countable things.
-pub fn resource_amount(path: &str, name: &str, amount: &Value, errors: &mut Errors) {
+pub(crate) fn resource_amount(path: &str, name: &str, amount: &Value, errors: &mut Errors) {
     let Some(quantity) = Quantity::of(amount) else { return };
     if quantity.is_negative() {
         let detail = "must be greater than or equal to 0";

@@ -10,7 +10,7 @@ use crate::values::names;
 use Rule::{Code, Each, Forbid, Given, If, In, Must, Needs};
 use ValueCheck::{OneOf, Positive, Text};
 
-pub const AFFINITY: Rules =
+pub(crate) const AFFINITY: Rules =
     &[In("nodeAffinity", NODE_AFFINITY), In("podAffinity", POD_AFFINITY), In("podAntiAffinity", POD_AFFINITY)];
 
 const NODE_AFFINITY: Rules = &[
@@ -19,7 +19,7 @@ const NODE_AFFINITY: Rules = &[
 ];
 
 /// Also of volumes.
-pub const NODE_SELECTOR: Rules = &[
+pub(crate) const NODE_SELECTOR: Rules = &[
     Needs("nodeSelectorTerms", "must have at least one node selector term"),
     Each("nodeSelectorTerms", NODE_SELECTOR_TERM),
 ];
@@ -126,7 +126,7 @@ fn node_field(requirement: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-pub const TOLERATION: Rules = &[Code(toleration)];
+pub(crate) const TOLERATION: Rules = &[Code(toleration)];
 
 fn toleration(toleration: &Location<'_>, errors: &mut Errors) {
     let (key, value, operator, effect) =
@@ -167,14 +167,14 @@ fn toleration(toleration: &Location<'_>, errors: &mut Errors) {
 }
 
 /// Also of the taints of nodes.
-pub fn taint_effect(path: &str, effect: &str, errors: &mut Errors) {
+pub(crate) fn taint_effect(path: &str, effect: &str, errors: &mut Errors) {
     let supported = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
     if !supported.contains(&effect) {
         errors.push(FieldError::not_supported(path, json!(effect), &supported.map(str::to_owned)));
     }
 }
 
-pub const SPREAD: Rules = &[
+pub(crate) const SPREAD: Rules = &[
     Must("maxSkew", Positive("must be greater than zero")),
     Needs("topologyKey", "can not be empty"),
     Must("whenUnsatisfiable", OneOf(&["DoNotSchedule", "ScheduleAnyway"])),
@@ -226,12 +226,12 @@ fn match_label_keys(constraint: &Location<'_>, errors: &mut Errors) {
 }
 
 /// Labels that a node must have.
-pub fn node_selector(pod: &Location<'_>, errors: &mut Errors) {
+pub(crate) fn node_selector(pod: &Location<'_>, errors: &mut Errors) {
     labels_at(&pod.at("nodeSelector"), pod.get("nodeSelector"), errors);
 }
 
 /// Gates that hold a pod back.
-pub fn gates(pod: &Location<'_>, errors: &mut Errors) {
+pub(crate) fn gates(pod: &Location<'_>, errors: &mut Errors) {
     pod.items("schedulingGates", |gate| {
         let name = gate.text("name");
         for problem in names::check_qualified_name(name) {
@@ -244,4 +244,4 @@ pub fn gates(pod: &Location<'_>, errors: &mut Errors) {
 }
 
 /// Conditions that a pod needs to be ready.
-pub const READINESS_GATE: Rules = &[Must("conditionType", Text(names::check_qualified_name))];
+pub(crate) const READINESS_GATE: Rules = &[Must("conditionType", Text(names::check_qualified_name))];

@@ -12,7 +12,7 @@ use ValueCheck::{Between, OneOf, Text};
 
 const IDENTIFIERS: ValueCheck = Between(0, 2_147_483_647);
 
-pub const OF_POD: Rules = &[
+pub(crate) const OF_POD: Rules = &[
     Given("fsGroup", IDENTIFIERS),
     Given("runAsUser", IDENTIFIERS),
     Given("runAsGroup", IDENTIFIERS),
@@ -26,7 +26,7 @@ pub const OF_POD: Rules = &[
     Given("seLinuxChangePolicy", OneOf(&["MountOption", "Recursive"])),
 ];
 
-pub const OF_CONTAINER: Rules = &[
+pub(crate) const OF_CONTAINER: Rules = &[
     Given("runAsUser", IDENTIFIERS),
     Given("runAsGroup", IDENTIFIERS),
     Given("procMount", OneOf(&["Default", "Unmasked"])),
@@ -122,7 +122,7 @@ fn stray_seccomp_profile(profile: &Location<'_>, errors: &mut Errors) {
 }
 
 /// What pods for one system may not have of the other.
-pub const OPERATING_SYSTEM: Rules = &[
+pub(crate) const OPERATING_SYSTEM: Rules = &[
     In("os", &[Required("name")]),
     If(Condition::Has("os.name"), &[Code(known_system)]),
     If(Condition::Is("os.name", "linux"), &[Code(for_linux)]),
@@ -194,7 +194,7 @@ fn for_windows(pod: &Location<'_>, errors: &mut Errors) {
 }
 
 /// Pod flags that exclude each other; errors report them in the security context.
-pub fn host_flags(pod: &Location<'_>, errors: &mut Errors) {
+pub(crate) fn host_flags(pod: &Location<'_>, errors: &mut Errors) {
     let is = |field: &str| pod.get(field) == Some(&Value::Bool(true));
     if is("hostPID") && is("shareProcessNamespace") {
         let detail = "ShareProcessNamespace and HostPID cannot both be enabled";

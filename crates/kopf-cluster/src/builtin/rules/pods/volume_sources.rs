@@ -8,7 +8,7 @@ use crate::go::FieldError;
 use Rule::{Code, Given, Is, Required};
 use ValueCheck::{Between, OneOf, Text};
 
-pub const HOST_PATH: Rules = &[
+pub(crate) const HOST_PATH: Rules = &[
     Required("path"),
     Is("path", Text(values::no_way_up)),
     Is(
@@ -16,25 +16,25 @@ pub const HOST_PATH: Rules = &[
         OneOf(&["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"]),
     ),
 ];
-pub const GIT: Rules = &[Required("repository"), Is("directory", Text(values::relative_path))];
-pub const GCE: Rules = &[Required("pdName"), Given("partition", Between(0, 255))];
-pub const AWS: Rules = &[Required("volumeID"), Given("partition", Between(0, 255))];
-pub const ISCSI: Rules = &[Required("targetPortal"), Required("iqn"), Given("lun", Between(0, 255))];
-pub const GLUSTER: Rules = &[Required("endpoints"), Required("path")];
-pub const FLOCKER: Rules = &[];
-pub const RBD: Rules = &[Required("monitors"), Required("image")];
-pub const CINDER: Rules = &[Required("volumeID")];
-pub const CEPH: Rules = &[Required("monitors")];
-pub const QUOBYTE: Rules = &[Required("registry"), Required("volume")];
-pub const FIBRE_CHANNEL: Rules = &[Code(fibre_channel)];
-pub const FLEX: Rules = &[Required("driver")];
-pub const AZURE_FILE: Rules = &[Required("secretName"), Required("shareName")];
-pub const VSPHERE: Rules = &[Required("volumePath")];
-pub const PHOTON: Rules = &[Required("pdID")];
-pub const PORTWORX: Rules = &[Required("volumeID")];
-pub const AZURE_DISK: Rules = &[Required("diskName"), Required("diskURI"), Code(azure_uri)];
-pub const STORAGE_OS: Rules = &[Required("volumeName")];
-pub const SCALE_IO: Rules = &[Required("gateway"), Required("system"), Required("volumeName")];
+pub(crate) const GIT: Rules = &[Required("repository"), Is("directory", Text(values::relative_path))];
+pub(crate) const GCE: Rules = &[Required("pdName"), Given("partition", Between(0, 255))];
+pub(crate) const AWS: Rules = &[Required("volumeID"), Given("partition", Between(0, 255))];
+pub(crate) const ISCSI: Rules = &[Required("targetPortal"), Required("iqn"), Given("lun", Between(0, 255))];
+pub(crate) const GLUSTER: Rules = &[Required("endpoints"), Required("path")];
+pub(crate) const FLOCKER: Rules = &[];
+pub(crate) const RBD: Rules = &[Required("monitors"), Required("image")];
+pub(crate) const CINDER: Rules = &[Required("volumeID")];
+pub(crate) const CEPH: Rules = &[Required("monitors")];
+pub(crate) const QUOBYTE: Rules = &[Required("registry"), Required("volume")];
+pub(crate) const FIBRE_CHANNEL: Rules = &[Code(fibre_channel)];
+pub(crate) const FLEX: Rules = &[Required("driver")];
+pub(crate) const AZURE_FILE: Rules = &[Required("secretName"), Required("shareName")];
+pub(crate) const VSPHERE: Rules = &[Required("volumePath")];
+pub(crate) const PHOTON: Rules = &[Required("pdID")];
+pub(crate) const PORTWORX: Rules = &[Required("volumeID")];
+pub(crate) const AZURE_DISK: Rules = &[Required("diskName"), Required("diskURI"), Code(azure_uri)];
+pub(crate) const STORAGE_OS: Rules = &[Required("volumeName")];
+pub(crate) const SCALE_IO: Rules = &[Required("gateway"), Required("system"), Required("volumeName")];
 
 fn fibre_channel(channel: &Location<'_>, errors: &mut Errors) {
     let (names, ids) = (channel.list("targetWWNs"), channel.list("wwids"));

@@ -13,7 +13,8 @@ use crate::values::names;
 use Rule::{Code, Each, Given, If, In, Is, Must, Required, Unique, Within};
 use ValueCheck::{OneOf, Text};
 
-pub const VOLUME: Rules = &[Code(source), Required("name"), Is("name", Text(names::check_label)), Unique("name")];
+pub(crate) const VOLUME: Rules =
+    &[Code(source), Required("name"), Is("name", Text(names::check_label)), Unique("name")];
 
 /// All sources, in the order in which they are looked for; one of them must be there.
 const SOURCES: &[(&str, Rules)] = &[

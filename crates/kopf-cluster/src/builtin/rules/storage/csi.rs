@@ -17,7 +17,7 @@ const DRIVER_NAME_LENGTH: usize = 63;
 const NODE_ID_LENGTH: usize = 256;
 const MINUTES_10: i64 = 600;
 
-pub const DRIVER: Rules = &[
+pub(crate) const DRIVER: Rules = &[
     Within(
         "spec",
         &[
@@ -78,7 +78,7 @@ fn attachment(driver: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-pub const NODE: Rules = &[
+pub(crate) const NODE: Rules = &[
     Within(
         "spec",
         &[Each(
@@ -160,7 +160,7 @@ fn driver_changes(node: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-pub const CAPACITY: Rules = &[
+pub(crate) const CAPACITY: Rules = &[
     In("nodeTopology", LABEL_SELECTOR),
     Must("storageClassName", Text(names::check_subdomain)),
     Code(|capacity, errors| amount(capacity, "capacity", errors)),
@@ -175,7 +175,7 @@ fn amount(capacity: &Location<'_>, field: &str, errors: &mut Errors) {
     }
 }
 
-pub const ATTACHMENT: Rules = &[
+pub(crate) const ATTACHMENT: Rules = &[
     Within(
         "spec",
         &[
@@ -192,7 +192,7 @@ pub const ATTACHMENT: Rules = &[
 ];
 
 /// Limits the size of the attachment metadata.
-pub const ATTACHMENT_STATUS: Rules =
+pub(crate) const ATTACHMENT_STATUS: Rules =
     &[Within("status", &[Code(metadata), In("attachError", VOLUME_ERROR), In("detachError", VOLUME_ERROR)])];
 
 const METADATA_BYTES: usize = 256 * 1024;
@@ -248,7 +248,7 @@ fn attachment_changes(attachment: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-pub const ATTRIBUTES_CLASS: Rules = &[
+pub(crate) const ATTRIBUTES_CLASS: Rules = &[
     Frozen("driverName", "updates to driverName are forbidden."),
     Frozen("parameters", "updates to parameters are forbidden."),
     Required("driverName"),
@@ -258,7 +258,7 @@ pub const ATTRIBUTES_CLASS: Rules = &[
 ];
 
 /// A provisioner or a driver by its name, however that is written.
-pub fn qualified(class: &Location<'_>, field: &str, errors: &mut Errors) {
+pub(crate) fn qualified(class: &Location<'_>, field: &str, errors: &mut Errors) {
     let name = class.text(field).to_lowercase();
     for problem in names::check_qualified_name(&name).into_iter().filter(|_| !name.is_empty()) {
         errors.push(FieldError::invalid(class.at(field), json!(name), problem));
@@ -267,7 +267,7 @@ pub fn qualified(class: &Location<'_>, field: &str, errors: &mut Errors) {
 
 const MAX_PARAMETERS: usize = 512;
 
-pub fn parameters(class: &Location<'_>, errors: &mut Errors) {
+pub(crate) fn parameters(class: &Location<'_>, errors: &mut Errors) {
     let Some(Value::Object(parameters)) = class.get("parameters") else { return };
     if parameters.len() > MAX_PARAMETERS {
         errors.push(FieldError::too_long("parameters", MAX_PARAMETERS as i64));

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 
 /// A schedule in its time zone.
 #[derive(Debug)]
-pub enum Schedule {
+pub(crate) enum Schedule {
     /// By the calendar.
     Calendar(Box<Crontab>),
     /// Again and again after a while.
@@ -16,7 +16,7 @@ const MONTHS: [&str; 12] = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AU
 const DAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
 impl Schedule {
-    pub fn parse(text: &str, zone: Option<&str>) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str, zone: Option<&str>) -> Result<Self, String> {
         let fields = match text.trim() {
             "@yearly" | "@annually" => "0 0 1 1 *",
             "@monthly" => "0 0 1 * *",
@@ -55,7 +55,7 @@ impl Schedule {
     }
 
     /// The first time after another one; there may be none.
-    pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn next(&self, after: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Calendar(crontab) => Some(crontab.find_next(after).ok()?.timestamp()),
             Self::Every(interval) => after.checked_add(*interval).ok(),
@@ -63,7 +63,7 @@ impl Schedule {
     }
 
     /// The last time up to now, and after another one.
-    pub fn last(&self, after: Timestamp, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn last(&self, after: Timestamp, now: Timestamp) -> Option<Timestamp> {
         const MINUTE: i64 = 60;
         // Near times are tried first, so that not all of a long time has to be gone through.
         for window in [MINUTE, 60 * MINUTE, 24 * 60 * MINUTE, 31 * 24 * 60 * MINUTE, i64::MAX] {

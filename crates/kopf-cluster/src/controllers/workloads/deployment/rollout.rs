@@ -8,7 +8,7 @@ use crate::controllers::workloads::objects::{number, scaled};
 
 /// How far a rollout may go above and below the wanted number of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub(crate) struct Limits {
     pub wanted: i64,
     pub max_surge: i64,
     pub max_unavailable: i64,
@@ -16,14 +16,14 @@ pub struct Limits {
 
 /// A replica set, as far as it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
+pub(crate) struct Size {
     /// The desired number.
     pub replicas: i64,
     pub available: i64,
 }
 
 impl Limits {
-    pub fn of(deployment: &Value) -> Self {
+    pub(crate) fn of(deployment: &Value) -> Self {
         let wanted = deployment["spec"]["replicas"].as_i64().unwrap_or(1);
         if !is_rolling(deployment) || wanted == 0 {
             let strategy = &deployment["spec"]["strategy"]["rollingUpdate"];
@@ -39,7 +39,7 @@ impl Limits {
     }
 
     /// The size of the new replica set, as far as the limits allow.
-    pub fn new_size(&self, rolling: bool, new: i64, total: i64) -> i64 {
+    pub(crate) fn new_size(&self, rolling: bool, new: i64, total: i64) -> i64 {
         let room = self.wanted + self.max_surge - total;
         match rolling {
             false => self.wanted,
@@ -49,7 +49,7 @@ impl Limits {
     }
 
     /// The sizes of the old replica sets, the oldest first, after giving way to the new one.
-    pub fn old_sizes(&self, old: &[Size], new: Size) -> Vec<i64> {
+    pub(crate) fn old_sizes(&self, old: &[Size], new: Size) -> Vec<i64> {
         let mut sizes: Vec<i64> = old.iter().map(|size| size.replicas).collect();
         let total: i64 = sizes.iter().sum::<i64>() + new.replicas;
         let least = self.wanted - self.max_unavailable;
@@ -77,7 +77,7 @@ impl Limits {
     /// Spreads a change of the wanted number over several replica sets, in proportion to their sizes.
     ///
     /// Takes the sizes, and the maximum of pods of the deployment when each size was set.
-    pub fn proportional(&self, sets: &[(i64, i64)]) -> Vec<i64> {
+    pub(crate) fn proportional(&self, sets: &[(i64, i64)]) -> Vec<i64> {
         let allowed = if self.wanted > 0 { self.wanted + self.max_surge } else { 0 };
         let mut sizes: Vec<i64> = sets.iter().map(|(size, _)| *size).collect();
         let to_add = allowed - sizes.iter().sum::<i64>();
@@ -104,11 +104,11 @@ impl Limits {
     }
 }
 
-pub fn is_rolling(deployment: &Value) -> bool {
+pub(crate) fn is_rolling(deployment: &Value) -> bool {
     deployment["spec"]["strategy"]["type"] != "Recreate"
 }
 
-pub fn size_of(set: &Value) -> Size {
+pub(crate) fn size_of(set: &Value) -> Size {
     Size { replicas: number(set, "/spec/replicas"), available: number(set, "/status/availableReplicas") }
 }
 

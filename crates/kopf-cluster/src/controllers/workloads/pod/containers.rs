@@ -15,7 +15,7 @@ const LAST_BACK_OFF_SECONDS: u64 = 300;
 
 /// What happens to the containers of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ContainerPhase {
+pub(crate) enum ContainerPhase {
     /// They are being made.
     Creating,
     /// They start.
@@ -29,7 +29,7 @@ pub enum ContainerPhase {
 }
 
 /// Leads the containers through a moment of their lives.
-pub fn live(pod: &mut Value, now: Timestamp, life: ContainerPhase) {
+pub(crate) fn live(pod: &mut Value, now: Timestamp, life: ContainerPhase) {
     if life == ContainerPhase::Unchanged {
         return;
     }
@@ -129,12 +129,12 @@ impl Status<'_> {
 }
 
 /// How often the containers of a pod have been started again, at most.
-pub fn restarts(pod: &Value) -> i64 {
+pub(crate) fn restarts(pod: &Value) -> i64 {
     statuses(pod).map(|status| number(&status, "/restartCount")).max().unwrap_or_default()
 }
 
 /// When a container has failed that is to be started again.
-pub fn crashed_at(pod: &Value) -> Option<Timestamp> {
+pub(crate) fn crashed_at(pod: &Value) -> Option<Timestamp> {
     if text(pod, "/spec/restartPolicy") == "Never" {
         return None;
     }
@@ -150,7 +150,7 @@ pub fn crashed_at(pod: &Value) -> Option<Timestamp> {
 }
 
 /// How long it takes until a container is started again.
-pub fn back_off(restarts: i64) -> Duration {
+pub(crate) fn back_off(restarts: i64) -> Duration {
     Duration::from_secs(back_off_seconds(restarts))
 }
 
@@ -160,18 +160,18 @@ fn back_off_seconds(restarts: i64) -> u64 {
 }
 
 /// Which containers are not ready.
-pub fn unready(pod: &Value) -> Vec<String> {
+pub(crate) fn unready(pod: &Value) -> Vec<String> {
     let found = list(pod, "/status/containerStatuses");
     found.iter().filter(|status| status["ready"] != true).map(|status| text(status, "/name").to_owned()).collect()
 }
 
 /// Whether all that has to be done before the pod runs is done.
-pub fn all_initialized(pod: &Value) -> bool {
+pub(crate) fn all_initialized(pod: &Value) -> bool {
     list(pod, "/status/initContainerStatuses").iter().all(|status| status["ready"] == true)
 }
 
 /// The phase that follows from the containers.
-pub fn phase(pod: &Value) -> &'static str {
+pub(crate) fn phase(pod: &Value) -> &'static str {
     let statuses = list(pod, "/status/containerStatuses");
     let init = list(pod, "/status/initContainerStatuses");
     let never = text(pod, "/spec/restartPolicy") == "Never";
@@ -197,7 +197,7 @@ pub fn phase(pod: &Value) -> &'static str {
 }
 
 /// The event of a kubelet: whether it is a warning, the reason, the message.
-pub fn notes(pod: &Value, life: ContainerPhase) -> Vec<(bool, &'static str, String)> {
+pub(crate) fn notes(pod: &Value, life: ContainerPhase) -> Vec<(bool, &'static str, String)> {
     let mut notes = Vec::new();
     for container in list(pod, "/spec/containers") {
         let name = text(&container, "/name");

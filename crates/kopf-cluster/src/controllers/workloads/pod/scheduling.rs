@@ -16,13 +16,13 @@ const COMPONENT: &str = "default-scheduler";
 
 /// The state of a claim that a pod needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
+pub(crate) enum Claim {
     Missing,
     Unbound,
     Bound,
 }
 
-pub fn reconcile(now: Timestamp, pod: &Value, nodes: &[Value], claims: &[(String, Claim)]) -> Plan {
+pub(crate) fn reconcile(now: Timestamp, pod: &Value, nodes: &[Value], claims: &[(String, Claim)]) -> Plan {
     let mut plan = Plan::default();
     if pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
         // The API server sets this in the status of a new pod.
@@ -98,7 +98,7 @@ fn choose(pod: &Value, nodes: &[Value], claims: &[(String, Claim)]) -> Result<St
 }
 
 /// Whether a pod may be on a node at all, for those who go to all nodes.
-pub fn tolerates_node(pod: &Value, node: &Value) -> bool {
+pub(crate) fn tolerates_node(pod: &Value, node: &Value) -> bool {
     obstacle(pod, node).is_none()
 }
 
