@@ -93,9 +93,8 @@ WORDS: dict[str, Word] = {
 
 #: Words that the code still has: they are counted, but do not fail. Remove a word from here when its last use is gone.
 PENDING: tuple[str, ...] = (
-    'anew', 'are told', 'as it is', 'braked', 'carry out', 'companion', 'companions', 'crowd', 'gated',
-    'gives whether', 'is asked', 'is told', 'ledger', 'news', 'odd', 'of its own', 'pulse', 'relieved',
-    'resting', 'rests', 'seat', 'seats', 'settle', 'settled', 'so many', 'spies', 'spy', 'surroundings',
+    'anew', 'are told', 'as it is', 'braked', 'carry out', 'gated', 'is asked', 'is told', 'news', 'odd',
+    'of its own', 'resting', 'rests', 'settled', 'so many', 'spies', 'spy', 'surroundings',
     'there is nothing to', 'told', 'tries', 'verdict', 'what came of it', 'whoever',
 )
 

@@ -100,7 +100,7 @@ pub(crate) struct ObservedStreamHealth {
 
 impl Metrics {
     /// A call of a handler begins; [`CallCount::finish`] ends it.
-    pub fn begin(&self, handler: &Handler, retry: u32, clock: &Clock) -> CallCount {
+    pub(crate) fn begin(&self, handler: &Handler, retry: u32, clock: &Clock) -> CallCount {
         let counts = self.of(handler);
         counts.started.fetch_add(1, Ordering::Relaxed);
         if retry > 0 {

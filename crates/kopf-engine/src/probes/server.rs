@@ -58,7 +58,7 @@ pub(crate) enum EndpointError {
 
 impl Endpoint {
     /// Loopback and port 80 by default.
-    pub fn parse(url: &str) -> Result<Self, EndpointError> {
+    pub(crate) fn parse(url: &str) -> Result<Self, EndpointError> {
         let (scheme, rest) = url.split_once(':').ok_or_else(|| EndpointError::Scheme(url.to_owned()))?;
         if scheme != "http" {
             return Err(EndpointError::Scheme(url.to_owned()));

@@ -151,7 +151,7 @@ impl ConnectionPermit {
     }
 
     /// Whether the client has sent a request, so that it should be notified of the end.
-    pub fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         self.look(|taken| taken.known)
     }
 
