@@ -169,13 +169,13 @@ impl Reviews {
                 Ok(handlers) => return Ok(handlers),
                 Err(questions) => questions,
             };
-            let told =
+            let matches =
                 self.caller.front.filter_webhook(Arc::clone(context), questions.clone()).await.map_err(|failure| {
                     self.caller.log.error(TARGET, format!("The filters of webhooks have failed: {}", failure.message));
                     ReviewError::Unavailable(failure.message)
                 })?;
             for (index, question) in questions.iter().enumerate() {
-                answers.insert(question, told.get(index).copied().unwrap_or_default());
+                answers.insert(question, matches.get(index).copied().unwrap_or_default());
             }
         }
     }

@@ -43,9 +43,9 @@ const LISTS_IN_FLIGHT: usize = 4;
 /// The time for one request where the settings set no limit.
 const LONGEST_REQUEST: Duration = Duration::from_secs(300);
 
-/// The time for the head of an answer, where the settings leave the time for a request as it is. A server that lives has
-/// answered by then: kube-apiserver itself gives up a request after 60 seconds. A longer silence is most probably
-/// that of a server which is gone, behind an address that has moved.
+/// The time for the head of an answer, if the settings do not change the time for a request. A server that is alive
+/// has answered by then: kube-apiserver itself gives up a request after 60 seconds. A longer silence most probably
+/// means that the server is gone, behind an address that has moved.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(65);
 
 /// The same for watches, whose heads come before there is anything to tell.
@@ -82,7 +82,7 @@ struct Inner {
     refused: Refused,
 }
 
-/// One request, as it is sent in every try.
+/// One request, the same for every attempt.
 struct Call<'a> {
     verb: Verb,
     method: Method,
@@ -126,7 +126,7 @@ impl Api {
         self.request(&Call::read(Verb::Get, path, JSON), &self.inner.error_backoffs).await
     }
 
-    /// As [`get`](Self::get), in another representation, and maybe with retries of its own.
+    /// As [`get`](Self::get), in another representation, and optionally with other retries.
     pub async fn get_as(&self, path: &str, accept: &str, backoffs: Option<&[f64]>) -> Result<Bytes, ApiError> {
         self.request(&Call::read(Verb::Get, path, accept), backoffs.unwrap_or(&self.inner.error_backoffs)).await
     }
@@ -359,7 +359,7 @@ impl Api {
                 Ok((parts.status, parts.headers, body))
             };
             let answer = clock.timeout(limit, exchange).await.unwrap_or(Err(Lost::Silent(limit)));
-            // The connection goes back to the pool by a task of its own; the next request would make another one before that.
+            // Another task returns the connection to the pool; without this, the next request would open a new one.
             tokio::task::yield_now().await;
             drop((open, slot));
             let (status, headers, body) = match answer {

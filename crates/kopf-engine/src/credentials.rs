@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bad_infos_are_told_apart() {
+    async fn the_error_names_what_is_wrong_in_the_connection_info() {
         let cases = [
             (r#"{}"#, "the connection info has no server"),
             (r#"{"server":"http://h","ca_path":"a","ca_data":"b"}"#, "both the path and the data of the CA are set"),

@@ -169,7 +169,7 @@ impl Discovery {
                 item = receive(&mut definitions) => self.handle_definitions(item, &mut definitions),
                 item = receive(&mut namespaces) => self.handle_namespaces(item, &mut namespaces).await,
                 Some(Err(error)) = streams.join_next() => if let Ok(panic) = error.try_into_panic() {
-                    // Without the streams, there is nothing to go on with.
+                    // Discovery cannot go on without its streams.
                     std::panic::resume_unwind(panic);
                 },
                 () = sleep_until(&self.clock, rescan) => {}

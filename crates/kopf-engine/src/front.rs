@@ -1,4 +1,4 @@
-//! The one port to every front: calls go out, outcomes come back.
+//! 6. The one port to every front: calls go out, outcomes come back.
 //!
 //! A front holds the users' functions (in Python, or in Rust). The engine knows them by their
 //! declarations only. Everything that crosses is data, except for two opaque slots in which a front
@@ -153,7 +153,7 @@ pub trait Front: Sink {
     fn on_idle(&self) {}
 }
 
-/// What the engine offers to the front, as soon as it is connected.
+/// What the engine offers to the front, once it is connected.
 #[derive(Clone)]
 pub struct Services {
     pub poster: Poster,

@@ -184,7 +184,7 @@ impl HandlerCounts {
         let failure = match result {
             // A refusal is what a webhook is there for.
             Ok(_) | Err(CallError::Denied { .. }) => None,
-            // Neither failures nor successes: the handler is asked again when its parts are done.
+            // Neither failures nor successes: the engine calls the handler again when its sub-handlers are done.
             Err(CallError::ChildrenRetry { .. } | CallError::Abandoned) => return,
             Err(CallError::Temporary { .. }) => Some(0),
             Err(CallError::Permanent { .. } | CallError::Exhausted { .. }) => Some(1),

@@ -73,7 +73,7 @@ impl From<FrontFailure> for OperatorError {
     }
 }
 
-/// Runs an operator until it is asked to stop, or cannot go on.
+/// Runs an operator until somebody stops it, or it cannot go on.
 pub async fn run(front: Arc<dyn Front>, options: OperatorOptions, stop: Stop) -> Result<(), OperatorError> {
     run_by(Clock::system(), front, options, stop).await
 }

@@ -3,10 +3,10 @@
 //! The record that a change was handled goes last, or together with what goes last: if the operator dies before it is
 //! written, the handler runs again instead of losing its result. So the status goes first, where it is a subresource;
 //! the user's transformations go by the same JSON patch as the record. Finalizers and transformations test the version.
-//! An answer that does not tell whether the patch was applied is resolved by an empty patch, which shows the object as it
-//! is. All merge patches name the uid of the object, so that another object under the same name is left alone.
+//! If an answer leaves open whether the patch was applied, an empty patch resolves it: its answer is the current object.
+//! All merge patches name the uid of the object, so that another object under the same name is left alone.
 //!
-//! What an error patcher, for the object and for its status alike ([`ErrorPolicy`]):
+//! What an error means, for the object and for its status alike ([`ErrorPolicy`]):
 //!
 //! | answer | policy |
 //! |---|---|
@@ -59,7 +59,7 @@ impl ObjectPatch {
     }
 }
 
-/// What came of it.
+/// The outcome of a patch.
 #[derive(Debug)]
 pub(crate) enum Applied {
     /// There was nothing to do.

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_told_with_the_event() {
+    fn log_lines_of_failures_name_the_event() {
         let error = ApiError::Timeout { what: "POST /x".into(), limit: Duration::from_secs(1) };
         assert_eq!(
             failure_text(&draft("text"), &error),

@@ -384,7 +384,7 @@ impl Inner {
     }
 }
 
-/// Handlers wait as long as it is there.
+/// Handlers wait while it exists.
 pub(crate) struct Blocker(Queue);
 
 impl Drop for Blocker {

@@ -1,7 +1,7 @@
 //! The settings of one operator, as the fronts hand them over after the startup handlers.
 //!
-//! The names and defaults are those of the public settings tree, so that the JSON of a front
-//! is read as it is. Read once: what may change at run time stays with the front.
+//! The names and defaults are those of the public settings tree, so that the engine reads the JSON of a front
+//! directly. It reads it once: what may change at run time stays with the front.
 
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ pub struct PeeringSettings {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default)]
 pub struct WatchingSettings {
-    /// Seconds after which the server is asked to end a watch; None leaves it to the server.
+    /// Seconds after which the server should end a watch (`timeoutSeconds`); None leaves it to the server.
     pub server_timeout: Option<f64>,
     /// Seconds after which the client ends a watch; None means never.
     pub client_timeout: Option<f64>,

@@ -1,8 +1,8 @@
-//! One supervised list and watch: all objects of a resource, in a namespace or the whole cluster.
+//! 2. One supervised list and watch: all objects of a resource, in a namespace or the whole cluster.
 //!
-//! The operator runs a [`WatchStream`] per resource and namespace; discovery runs its own. What
-//! comes out is raw bytes. Whatever ends a watch (the server, the network, silence, a refusal),
-//! it is started again with growing pauses; only dropping it, or its receiver, ends it for good.
+//! The operator runs a [`WatchStream`] per resource and namespace; discovery runs its own. The output
+//! is raw bytes. When a watch ends for any reason (the server, the network, silence, a refusal),
+//! the stream starts it again with growing pauses; only dropping it, or its receiver, ends it for good.
 
 mod sink;
 mod listing;

@@ -1,4 +1,4 @@
-//! 4. and 5. The worker of one object: what `kopf-reaction` decides is called and patched.
+//! 4. The worker of one object: it does what `kopf-reaction` decides.
 //!
 //! The queue calls [`Reactor::pass`] with an object and a body. A pass is one or more cycles: the answer to the patch of a
 //! cycle is the body of the next one, so that the next handler starts from it at once.

@@ -1,4 +1,4 @@
-//! The engine's port to its front-ends, implemented for Python: each request becomes a job in the queue.
+//! 6. The engine's port to its front-ends, implemented for Python: each request becomes a job in the queue.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};

@@ -128,7 +128,7 @@ impl Operator {
     fn start(&self) -> PyResult<()> {
         let pacing = Pacing::default();
         let queue = Arc::clone(&self.bridge.queue);
-        let runtime = pacing.runtime_telling(move || queue.flush()).thread_name("kopf-engine").build()?;
+        let runtime = pacing.runtime_notifying(move || queue.flush()).thread_name("kopf-engine").build()?;
         self.bridge.runtime.set(runtime.handle().clone()).map_err(|_| misuse("the operator was started already"))?;
         let options = OperatorOptions {
             activities: self.config.activities.clone(),

@@ -1,4 +1,4 @@
-//! The cycle: one body of one object, from the detection of its cause to what the engine stores.
+//! 5. The cycle: one body of one object, from the detection of its cause to what the engine stores.
 //!
 //! It is a state machine without I/O. A worker of the engine steps it. Whenever it needs something from outside (a
 //! callback, a storage of the user, a call of a handler), it returns an [`Effect`] and continues with the

@@ -21,7 +21,7 @@ enum Happening {
     Change,
     /// The call is over, if there is one.
     Called(Outcome),
-    /// It is asked to stop, for this reason.
+    /// Somebody stops it, for this reason.
     Stop(u8),
 }
 
@@ -126,7 +126,7 @@ proptest! {
                 Happening::Stop(number) => {
                     let was_over = run.ending().is_some();
                     let step = run.stop(reason(*number), at(now), &settings, &mut notes);
-                    prop_assert_eq!(step.is_some(), calling, "only calls are told to stop");
+                    prop_assert_eq!(step.is_some(), calling, "only calls are notified to stop");
                     if !calling && !was_over {
                         prop_assert_eq!(run.ending(), Some(TaskEnding::OnRequest), "what waits ends at once");
                     }

@@ -70,7 +70,7 @@ fn is_edit_of_tier(action: &Action) -> bool {
     matches!(action, Action::Edit(Edit::Tier(_)) | Action::Turn(_, Some(Edit::Tier(_))))
 }
 
-/// Whether the handlers of the plan are called for such an object as it is now.
+/// Whether the handlers of the plan are called for the current object.
 fn is_interested(plan: &Plan, simulation: &Simulation) -> bool {
     let is_gold = simulation.object.value()["metadata"]["labels"]["tier"] == "gold";
     let is_present = plan.kind != Kind::Field || simulation.essence()["spec"].get("x").is_some();

@@ -63,10 +63,10 @@ pub trait ObjectCall: AnyCall {
     note = "`Old`, `New` and `Diff` are for create, update, delete, resume and field handlers, sub-handlers, and validating and mutating handlers"
 )]
 pub trait ComparingCall: ObjectCall {
-    /// The object as it was before, or the handler's field of it; None if it is new.
+    /// The object before the change, or the handler's field of it; None if it is new.
     fn old_value(&self) -> Option<&Value>;
 
-    /// The object as it is after the change, or the handler's field of it; None if it is gone.
+    /// The object after the change, or the handler's field of it; None if it is gone.
     fn new_value(&self) -> Option<&Value>;
 
     /// The difference between the two.

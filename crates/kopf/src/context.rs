@@ -24,7 +24,7 @@ pub struct Context {
     reference: Arc<ObjectReference>,
 }
 
-/// What the engine told about the object.
+/// What the engine knows about the object.
 #[derive(Clone)]
 enum Source {
     /// The object was listed, watched or patched.

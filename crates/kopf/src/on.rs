@@ -24,7 +24,7 @@
 //! There is one function per trigger, not one for types and one for names: which objects a handler is for is a value.
 //! [`of::<Memcached>()`](crate::of) selects the resource of a type, `"memcacheds"` a resource by its name,
 //! [`Everything`](crate::selector::Everything) all resources, and a closure decides by itself; see
-//! [`IntoSelector`]. So `on::create(of::<Memcached>())` reads as it is said, and a new trigger is one more function.
+//! [`IntoSelector`]. So `on::create(of::<Memcached>())` reads like a sentence, and a new trigger is one more function.
 //!
 //! [`trigger`] has the types of the registrations: they decide which options and which [extractors](crate::extract)
 //! a handler has.

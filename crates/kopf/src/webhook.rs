@@ -11,7 +11,7 @@ pub use kopf_engine::ClientCertificates;
 
 /// The server of the operator's webhooks, and how the cluster finds it.
 ///
-/// By default, it listens on the loopback, on any free port, with a certificate of its own making.
+/// By default, it listens on the loopback, on any free port, with a certificate that it generates.
 ///
 /// ```
 /// use kopf::webhook::Server;

@@ -1,8 +1,8 @@
 //! The configurations of webhooks in the cluster, kept up to date: with the address of the server, with the
 //! resources that come and go, with the conversions of CRDs. Emptied at the end, but for what is persistent.
 //!
-//! What an earlier run has left behind is overwritten, also where there is nothing to configure any more. What
-//! another operator has taken over meanwhile is left to it.
+//! The engine overwrites what an earlier run has left behind, even if no webhook is left to be configured. It leaves
+//! alone what another operator has taken over meanwhile.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -136,7 +136,7 @@ impl Managed {
         }
         match self.write(webhook_type, &webhooks, None).await {
             Ok(()) => true,
-            // There is nothing to clean up, or nothing that is ours.
+            // The configuration does not exist, or it is not ours to clean up.
             Err(ApiError::NotFound(_) | ApiError::Forbidden(_)) if !needed => {
                 self.known(webhook_type).written = Some(webhooks);
                 true

@@ -1,8 +1,8 @@
 //! The latest state of an object for its daemons and timers.
 //!
-//! While nothing of the object is called, it is kept packed: most objects of a kind look much alike, so that one of
-//! them serves as the dictionary for all others, and a few hundred bytes are left. While something is called,
-//! it is kept as it is, and can be looked at from anywhere.
+//! While none of them is called, the body is compressed: most objects of a kind look much alike, so that one of
+//! them serves as the dictionary for all others, and a few hundred bytes are left. While one of them is called,
+//! the body is uncompressed, and can be read from anywhere.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,7 +11,7 @@ use kopf_object::Body;
 use crate::front::LiveBody;
 use crate::support::{Version, version_number};
 
-/// The latest state of an object, for as long as it is needed.
+/// The latest state of an object, while its tasks need it.
 pub(super) struct LatestBody {
     version: Option<Version>,
     form: BodyForm,
@@ -50,7 +50,7 @@ impl LatestBody {
         }
     }
 
-    /// The JSON text as it is now.
+    /// The current JSON text.
     pub(super) fn raw(&self) -> Arc<[u8]> {
         match &self.form {
             BodyForm::Packed(packed) => packed.unpack().into(),
@@ -222,12 +222,14 @@ mod tests {
     #[test]
     fn objects_that_do_not_look_alike_do_not_leave_many_dictionaries() {
         let dictionaries = Dictionaries::default();
-        let odd = |number: u64| {
+        let unlike = |number: u64| {
             let text = format!("{number}-").repeat(50);
             Body::from_value(json!({"metadata": {"name": text}, "data": {text.clone(): text.clone()}}))
         };
         let mixed: Vec<LatestBody> = (0..10_000)
-            .map(|number| LatestBody::new(&if number % 3 == 0 { odd(number % 7) } else { body(number) }, &dictionaries))
+            .map(|number| {
+                LatestBody::new(&if number % 3 == 0 { unlike(number % 7) } else { body(number) }, &dictionaries)
+            })
             .collect();
         let mut used: Vec<*const Vec<u8>> = mixed.iter().filter_map(LatestBody::dictionary).collect();
         used.sort_unstable();

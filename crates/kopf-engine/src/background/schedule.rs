@@ -18,7 +18,7 @@ const STALE_AT_LEAST: usize = 1024;
 #[derive(Default)]
 pub(super) struct Schedule {
     entries: BinaryHeap<Reverse<DueTask>>,
-    /// How many of them are stale, as far as it is known.
+    /// How many entries are known to be stale.
     stale: usize,
 }
 

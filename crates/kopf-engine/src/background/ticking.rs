@@ -100,7 +100,7 @@ impl Background {
     }
 
     fn fire(&self, tasks: &Arc<ObjectTasks>, run: u32, permit: Option<OwnedSemaphorePermit>) {
-        // A permit that was not used is free again as soon as it is dropped.
+        // Dropping an unused permit frees it.
         drop(self.fire_with(tasks, run, permit));
     }
 

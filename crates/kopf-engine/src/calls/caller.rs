@@ -1,4 +1,4 @@
-//! The one way to call a user's function: wait for its concurrency limit, count the call, call, count the outcome.
+//! 6. The one way to call a user's function: wait for its concurrency limit, count the call, call, count the outcome.
 //!
 //! The cycles, the indexes, the daemons and timers, the activities and the webhooks call through it. Each of them
 //! waits for the reply in its own way, in between [`Caller::start`] and [`StartedCall::finish`].

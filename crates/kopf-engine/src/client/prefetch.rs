@@ -1,10 +1,10 @@
-//! Pages of lists that are asked for before it is certain that somebody needs them.
+//! Pages of lists that the engine requests before it is certain that a stream needs them.
 //!
-//! At the start of an operator, the kinds are discovered before they are listed. Where a handler names its kind in full, the
-//! first page is asked for meanwhile; the stream finds it here when discovery has found the resource. So the
-//! first object is handled one answer of the server earlier, and there is a connection for its first patch.
+//! When an operator starts, discovery goes before the lists. If a handler names its resource in full, the engine requests
+//! the first page meanwhile; the stream finds it here once discovery has found the resource. So the first object
+//! is handled one round trip earlier, and a connection for its first patch is open.
 //!
-//! A page shows the objects as they were when it was asked for. Where peers may have handled them since, the peering
+//! A page shows the objects at the time of the request. Where peers may have handled them since, the peering
 //! drops the pages, so that the streams list the objects as they are.
 
 use std::collections::HashMap;
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_failed_is_asked_for_again() {
+    async fn failed_pages_are_requested_again() {
         let (pages, now) = (PrefetchedPages::default(), Instant::now());
         pages.keep("/", now, async { None });
         assert_eq!(pages.take("/").unwrap().finish(now).await, None);

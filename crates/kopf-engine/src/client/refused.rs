@@ -1,8 +1,8 @@
 //! Whether a 401 is about the credentials or about the path.
 //!
-//! Usually the credentials have expired, and a new login helps. But an aggregated API with a broken authentication says 401,
-//! too, whatever the credentials are. If that would drop them, every request of the operator would wait for one login after
-//! another. So the core API is asked with the same credentials who we are.
+//! Usually the credentials have expired, and a new login helps. But an aggregated API with a broken authentication also
+//! answers 401, with any credentials. If that dropped them, every request of the operator would wait for one login after
+//! another. So the client asks the core API who we are, with the same credentials.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -52,11 +52,11 @@ struct Verified {
 }
 
 impl Api {
-    /// Whether the path alone is refused, while the credentials are accepted elsewhere. The log tells about it once per path.
+    /// Whether the path alone is refused, while the credentials are accepted elsewhere. Logs it once per path.
     pub(super) async fn is_about_path(&self, call: &Call<'_>, session: &Session) -> bool {
         let accepted = self.is_accepted(session).await;
         let path = call.path.split('?').next().unwrap_or_default();
-        if accepted && self.inner.refused.is_news(path) {
+        if accepted && self.inner.refused.is_new(path) {
             let text = format!(
                 "{} {path} was refused (401 Unauthorized), but the credentials are accepted elsewhere. \
                  Will retry only what needs this path, without a new login.",
@@ -120,7 +120,7 @@ fn is_about_anonymous(body: &[u8]) -> bool {
 
 impl Refused {
     /// Whether the path was not logged yet.
-    fn is_news(&self, path: &str) -> bool {
+    fn is_new(&self, path: &str) -> bool {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.len() >= PATHS_AT_MOST {
             logged.clear();

@@ -34,15 +34,16 @@ pub(crate) const REQUESTS_IN_FLIGHT: usize = 12;
 /// Of each connection, what is read in one go. By default it grows to half a megabyte where lists are read, and stays so.
 const READ_AT_ONCE: usize = 64 * 1024;
 
-/// How long a connection is kept that nobody uses. The older it is, the less is known of its other end.
+/// How long an unused connection is kept. The longer it is idle, the less is known of its other end.
 const LONGEST_IDLENESS: Duration = Duration::from_secs(15);
 
-/// A connection whose other end acknowledges nothing: after so long it is asked, so often, until it counts as broken.
+/// TCP keep-alive: after this silence the kernel probes the other end, at this interval, and closes the connection after
+/// this many probes without an acknowledgement.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
 
-/// How long what was sent may remain unacknowledged; without it, Linux tries for a quarter of an hour.
+/// How long sent data may remain unacknowledged; without this limit, Linux retries for a quarter of an hour.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED_AT_MOST: Duration = Duration::from_secs(30);
 

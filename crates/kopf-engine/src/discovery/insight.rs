@@ -1,4 +1,4 @@
-//! What discovery is asked for, and what it answers.
+//! The input of discovery (what the handlers select) and its output (the resources and namespaces to serve).
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ impl Wanted {
         self.selectors.is_empty() && self.passive.is_empty() && self.groups.is_empty()
     }
 
-    /// The paths of what will be listed, if the cluster is as the selectors say: where they and the namespaces leave no
-    /// choice. Names are taken for plurals if they look like that; what was guessed wrong is asked for in vain.
+    /// The paths of the lists that the streams will request, where the selectors and the namespaces leave no choice.
+    /// Names that look like plurals are taken for plurals; a wrong guess costs one request in vain.
     pub(crate) fn prefetchable_paths(&self) -> Vec<String> {
         let namespaces: Option<Vec<Option<&str>>> = if self.clusterwide {
             Some(vec![None])

@@ -1,7 +1,7 @@
 //! Which resources the API serves: one scan of all of it, or of one group.
 //!
-//! Called by discovery. The whole is asked for in two requests where the API can do that, else
-//! group by group. A part of the API that does not work is left out and named.
+//! Discovery calls it. A full scan takes two requests if the API supports aggregated discovery, else one per
+//! group. If a part of the API does not work, the scan leaves it out and names it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

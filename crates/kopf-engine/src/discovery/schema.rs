@@ -36,7 +36,7 @@ pub fn placement(status_schema: Option<&Value>, handler_id: &str, result: &Value
     }
 }
 
-/// Whether the value is stored as it is: nothing pruned, nothing refused for its type.
+/// Whether the API stores the value unchanged: it prunes nothing, and refuses nothing for its type.
 fn fits(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
     if flag(schema, "x-kubernetes-preserve-unknown-fields") || flag(schema, "x-kubernetes-embedded-resource") {
         return Ok(());

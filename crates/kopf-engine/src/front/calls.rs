@@ -61,9 +61,9 @@ impl HandlerCall {
 pub struct BackgroundCall {
     /// Unique among the calls in the background of one operator.
     pub number: u64,
-    /// Why it is to stop, as soon as it is. With [`StopReasons::DAEMON_CANCELLED`], it is to be cancelled.
+    /// Why the function must stop; empty while it may go on. With [`StopReasons::DAEMON_CANCELLED`], the front cancels it.
     pub stops: watch::Receiver<StopReasons>,
-    /// The newest state of the object.
+    /// The latest state of the object.
     pub live: Arc<LiveBody>,
 }
 
@@ -72,7 +72,7 @@ pub struct CallReply {
     pub result: Result<Option<Value>, CallError>,
     /// The error itself, for its traceback in the log.
     pub error: Option<FrontError>,
-    /// The patch of the cycle as it is now, with what earlier calls of the cycle have put there.
+    /// The current patch of the cycle, including what earlier calls of the cycle have put there.
     pub patch: Option<Value>,
     /// The patch has transformations, besides the data.
     pub transformations: bool,

@@ -27,7 +27,7 @@ impl LiveBody {
         (seen != Some(newest.0)).then(|| (newest.0, Arc::clone(&newest.1)))
     }
 
-    /// The object as it is now.
+    /// The current object.
     pub fn body(&self) -> Result<Body, serde_json::Error> {
         let raw = Arc::clone(&self.newest.read().unwrap_or_else(PoisonError::into_inner).1);
         Body::parse(raw)

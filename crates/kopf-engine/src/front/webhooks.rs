@@ -50,7 +50,7 @@ pub(crate) trait Reviewer: Send + Sync {
 pub struct Review {
     /// The whole review.
     pub content: Value,
-    /// The id of the handler, as it is in the path; None if the server knows none.
+    /// The id of the handler, from the path; None if the server knows none.
     pub webhook: Option<String>,
     /// The headers of the request.
     pub headers: Value,

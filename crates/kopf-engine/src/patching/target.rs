@@ -287,7 +287,7 @@ impl<'a> PatchTarget<'a> {
         Ok(())
     }
 
-    /// The object as it is, without the permission to get it.
+    /// The current object, also without the permission to get it: the answer to an empty patch.
     async fn look(&mut self) -> Result<Body, PatchError> {
         let path = self.path.clone();
         self.send_merge(&path, &json!({})).await?;

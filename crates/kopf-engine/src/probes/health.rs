@@ -69,7 +69,7 @@ impl Health {
         PHASES.get(usize::from(self.phase.load(Ordering::Relaxed))).copied().unwrap_or(Phase::Starting)
     }
 
-    /// From now on, the API is asked whether it is there.
+    /// From now on, the monitor pings the API, too.
     pub(crate) fn connect(&self, api: Api) {
         *self.client.write().unwrap_or_else(PoisonError::into_inner) = Some(api);
     }

@@ -1,4 +1,4 @@
-//! The readiness barrier: no handler is called before the indexes are complete.
+//! 4. The readiness barrier: no handler is called before the indexes are complete.
 //!
 //! A stream of an indexed resource holds the barrier from its start until all objects of its first listing are indexed.
 //! The queue keeps the objects that wait for it.
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::support::ResourceKey;
 
-/// What an object holds as long as it is to be indexed for the first time.
+/// What an object holds until it is indexed for the first time.
 pub(super) type Token = Arc<()>;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! The end of a stream: its items go directly into the queue.
+//! 3. The end of a stream: its items go directly into the queue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

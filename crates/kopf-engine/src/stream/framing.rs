@@ -1,6 +1,6 @@
-//! Bytes of lists and watches, cut into objects: no trees are built, nothing is decoded twice.
+//! 2. Cuts the bytes of lists and watches into objects, without building trees or decoding anything twice.
 //!
-//! Pure functions, called by the stream only.
+//! Pure functions; only the stream calls them.
 
 use bytes::{Bytes, BytesMut};
 use kopf_object::text::{Unsupported, members};
@@ -120,7 +120,7 @@ pub(super) fn ends_initial_events(bookmark: &[u8]) -> bool {
 /// One page of a list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Page {
-    /// The objects, each with its `apiVersion` and `kind`, each in memory of its own.
+    /// The objects, each with its `apiVersion` and `kind`, each in its own memory.
     pub objects: Vec<Bytes>,
     /// The version of the whole list.
     pub resource_version: String,
@@ -290,13 +290,13 @@ mod tests {
     fn envelopes() {
         let line = decode_line(br#"{"type":"ADDED","object":{"kind":"X", "metadata":{}}}"#).unwrap();
         assert_eq!(line, WatchLine { kind: "ADDED", object: br#"{"kind":"X", "metadata":{}}"# });
-        // Whatever else is allowed in JSON, is understood, too.
-        for odd in [
+        // Any other valid JSON of the same meaning.
+        for unusual in [
             r#"{"type": "ADDED", "object": {"a": 1}}"#,
             r#"{"object":{"a": 1},"type":"ADDED"}"#,
             r#" {"type":"ADDED","object":{"a": 1} } "#,
         ] {
-            assert_eq!(decode_line(odd.as_bytes()).unwrap(), WatchLine { kind: "ADDED", object: br#"{"a": 1}"# });
+            assert_eq!(decode_line(unusual.as_bytes()).unwrap(), WatchLine { kind: "ADDED", object: br#"{"a": 1}"# });
         }
         assert!(decode_line(br#"{"type":"ADDED"}"#).is_err());
     }
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn pages_give_objects_their_identity() {
-        // The item as it is in the list, and as it must be given on.
+        // The item in the list, and the object that comes out.
         let cases = [
             (r#"{"metadata":{"name":"a"}}"#, r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#),
             (r#"{}"#, r#"{"apiVersion":"v1","kind":"Pod"}"#),
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_pages() {
+    fn pages_without_items() {
         let empty = |json: &str| {
             let page = split_page(json.as_bytes()).unwrap();
             (page.objects.len(), page.resource_version, page.continue_token)

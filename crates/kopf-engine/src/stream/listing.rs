@@ -14,11 +14,11 @@ const PAGE_SIZE: u32 = 250;
 const REPEATED_LISTINGS: u32 = 5;
 
 impl WatchStream {
-    /// Lists all objects; the version of the list is the result.
+    /// Lists all objects; returns the version of the list.
     ///
-    /// The pages come as fast as the objects can be taken, and the server may have forgotten the version of the first
-    /// ones until it is asked for the last ones. Then the rest is listed as it is by now, so that nobody waits for it;
-    /// and everything once more, for what has changed before: that is quick, since most objects are known then.
+    /// The pages come as fast as the queue takes the objects. By the last pages, the server may have forgotten the
+    /// version of the first ones. Then the stream lists the current state of the rest, so that nobody waits for it;
+    /// and then everything once more, for earlier changes: that is quick, since most objects are known by then.
     pub(super) async fn list(
         &self,
         filters: &Filters,

@@ -78,7 +78,7 @@ impl WatchStream {
                     }
                 };
                 self.mark_healthy(progress);
-                // A copy of its own, so that one object does not keep a whole buffer in memory.
+                // A separate copy, so that one object does not keep a whole buffer in memory.
                 let raw = Bytes::copy_from_slice(object);
                 if !initial {
                     progress.position = Position::Object(raw.clone());

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn shifted_time_wakes_whoever_sleeps() {
+    async fn shifted_time_wakes_sleepers() {
         let shift = TimeShift::new();
         let clock = Clock::shifted(shift.clone());
         let (before, instant) = (clock.now(), clock.instant());

@@ -113,7 +113,7 @@ impl State {
     }
 }
 
-/// The permit of one connection, as long as it is open.
+/// The permit of one connection while it is open.
 pub(crate) struct ConnectionPermit {
     inner: Arc<Inner>,
     number: u64,

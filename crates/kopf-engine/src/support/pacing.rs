@@ -45,17 +45,17 @@ impl Pacing {
     /// One thread is cheaper than two where most of the work is to wait for a server, and it is as much as
     /// small pods have. It goes for the engine and for handlers in Rust.
     pub fn runtime(&self) -> Builder {
-        self.runtime_telling(|| {})
+        self.runtime_notifying(|| {})
     }
 
-    /// As [`runtime`](Self::runtime), with something to be done whenever the thread comes to rest or pauses: others are
-    /// told then of all that was done for them meanwhile.
-    pub fn runtime_telling(&self, tell: impl Fn() + Send + Sync + 'static) -> Builder {
+    /// As [`runtime`](Self::runtime), with a callback for whenever the thread is idle or pauses: it notifies others of
+    /// all that was done for them meanwhile.
+    pub fn runtime_notifying(&self, notify: impl Fn() + Send + Sync + 'static) -> Builder {
         let load = Arc::clone(&self.load);
         let pause = AtomicU32::new(0);
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(1).enable_all().on_thread_park(move || {
-            tell();
+            notify();
             let answered = load.answered.swap(0, Ordering::Relaxed);
             let open = load.open.load(Ordering::Relaxed);
             let next = next_pause(pause.load(Ordering::Relaxed), open, answered);
@@ -80,7 +80,7 @@ impl Drop for OpenRequest<'_> {
     }
 }
 
-/// The pause in microseconds, by the last one and by what came of it.
+/// The pause in microseconds, by the last one and its outcome.
 fn next_pause(last: u32, open: usize, answered: usize) -> u32 {
     if open < MANY_REQUESTS {
         return 0;
@@ -124,7 +124,7 @@ mod tests {
     }
 
     /// Answers come one after the other, this many per millisecond; each is followed by another request.
-    fn settled_pause(answers_per_millisecond: f64, open: usize) -> (u32, usize) {
+    fn steady_pause(answers_per_millisecond: f64, open: usize) -> (u32, usize) {
         let (mut pause, mut answered) = (0, 1);
         for _ in 0..100 {
             pause = next_pause(pause, open, answered);
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn servers_are_kept_busy() {
         for (rate, open) in servers() {
-            let (pause, answered) = settled_pause(rate, open);
+            let (pause, answered) = steady_pause(rate, open);
             assert!(answered < open, "all requests are answered during {pause} µs: {rate} per ms, {open} open");
         }
     }
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn slow_servers_are_asked_rarely() {
         for (rate, open) in servers().filter(|(rate, open)| *rate < 0.2 && *open >= 8) {
-            assert!(settled_pause(rate, open).0 > 4_000, "{rate} per ms, {open} open");
+            assert!(steady_pause(rate, open).0 > 4_000, "{rate} per ms, {open} open");
         }
     }
 

@@ -1,4 +1,4 @@
-//! One cycle: what is decided for one body is called, and the outcome is patched.
+//! 5. One cycle: calls the handlers that the machine selects for one body, and patches the outcome.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Drives one cycle: does whatever the machine of `kopf-reaction` asks for, until the machine concludes.
+//! 5. Drives one cycle: does whatever the machine of `kopf-reaction` asks for, until the machine concludes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

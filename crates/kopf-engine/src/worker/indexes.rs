@@ -1,4 +1,4 @@
-//! Indexing: an object is indexed before anything else is done with it.
+//! 4. Indexing: a worker indexes an object before it does anything else with it.
 //!
 //! The front keeps the values. The readiness barrier of the queue decides when handlers may rely on the indexes.
 

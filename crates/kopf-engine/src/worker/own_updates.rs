@@ -34,7 +34,7 @@ impl ObjectPass<'_> {
         let fields: BTreeSet<String> = cause.diff.iter().map(|item| item.field.to_string()).collect();
         let handlers: Vec<String> = called.iter().map(|id| python_repr(&Value::from(&**id))).collect();
         let text = format!(
-            "Handler {} changes {} of its own object at each call, which calls it again: {own_updates} times in a row \
+            "Handler {} changes {} of the object it handles at each call, which calls it again: {own_updates} times in a row \
             by now. The next call is delayed by {} seconds.",
             handlers.join(", "),
             fields.into_iter().collect::<Vec<_>>().join(", "),

@@ -110,7 +110,7 @@ async fn the_server_may_ask_for_a_longer_pause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refusals_are_told_apart_and_never_repeated() {
+async fn each_refusal_is_its_own_error_and_is_never_retried() {
     type Check = fn(&ApiError) -> bool;
     let cases: [(fn() -> Answer, Check); 6] = [
         (|| status(400), |error| matches!(error, ApiError::Client(_))),
@@ -175,7 +175,7 @@ async fn refused_credentials_are_replaced_and_the_request_is_repeated() {
     assert!(vault.current().is_none() && !request.is_finished());
     vault.populate(vec![(0, accepting.client.clone())]);
     assert_eq!(request.await.unwrap().unwrap(), r#"{"fine":true}"#);
-    // Before the credentials are dropped, the core API is asked about them.
+    // Before the client drops the credentials, it asks the core API about them.
     let refused: Vec<String> = refusing.requests().iter().map(|seen| seen.path.clone()).collect();
     assert_eq!(refused, ["/x", "/apis/authentication.k8s.io/v1/selfsubjectreviews"]);
     assert_eq!(accepting.requests().len(), 1);

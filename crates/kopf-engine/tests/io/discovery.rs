@@ -96,7 +96,7 @@ fn aggregated(seen: &Seen, groups: &[&str]) -> Option<Answer> {
     Some(Answer::Json(200, json!({"kind": "APIGroupDiscoveryList", "items": items})))
 }
 
-/// One group, as it is asked for after a change of its CRDs.
+/// One group, for the requests after a change of its CRDs.
 fn plain_group(seen: &Seen, group: &str, served: bool) -> Option<Answer> {
     let answer = if seen.path == format!("/apis/{group}") {
         json!({"name": group, "versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}})

@@ -63,12 +63,12 @@ async fn events_about_events_and_disabled_ones_are_not_posted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_are_told_and_forgotten() {
+async fn failed_events_are_logged_and_dropped() {
     let mut count = 0;
     let fake = Fake::new(move |_| {
         count += 1;
         match count {
-            // Two tries of the first event, then refusals, then success.
+            // Two attempts to post the first event, then refusals, then success.
             1 | 2 => status(500),
             3..=5 => status(403),
             6 => status(422),

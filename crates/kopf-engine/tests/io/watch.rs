@@ -202,7 +202,7 @@ fn expired(next: &str) -> Answer {
     Answer::Json(410, json!({"kind": "Status", "code": 410, "metadata": {"continue": next}}))
 }
 
-/// The rest of an expired listing is listed as it is, then all of it once more, and without pauses.
+/// The stream lists the current state of the rest of an expired listing, then all objects once more, without pauses.
 #[tokio::test(start_paused = true)]
 async fn listings_that_expire_go_on_and_are_repeated() {
     let mut lists = 0;
@@ -246,9 +246,9 @@ async fn listings_that_always_expire_are_repeated_with_pauses() {
     assert_eq!(running.health.listings(), 0);
 }
 
-/// A server that knows nothing but to go on from elsewhere, is not asked again and again.
+/// A server that always refuses with yet another token gets no endless sequence of requests.
 #[tokio::test(start_paused = true)]
-async fn listings_that_never_go_on_begin_anew() {
+async fn listings_that_never_go_on_start_again_after_a_pause() {
     let mut lists = 0;
     let mut running = run(move |seen| {
         if seen.is_watch() {
@@ -297,7 +297,7 @@ async fn silence_ends_a_watch_but_events_keep_it_alive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_are_repeated_for_ever_and_told_once() {
+async fn failures_are_retried_for_ever_and_logged_once() {
     let mut count = 0;
     let mut running = run(move |seen| {
         if !seen.is_watch() {
@@ -456,7 +456,7 @@ async fn settings_shape_the_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn missing_permissions_may_be_told_to_the_consumer() {
+async fn consumers_may_be_notified_of_missing_permissions() {
     let fake = Fake::new(|seen| if seen.is_watch() { status(403) } else { page("10", "", &[]) });
     let mut running = start(WatchingSettings::default(), OnForbidden::Notify, fake);
     assert_eq!(running.next(3).await, ["list", "done", "forbidden listing=false"]);

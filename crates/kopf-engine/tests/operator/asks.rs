@@ -115,9 +115,9 @@ async fn storages_of_the_user_are_read_and_written() {
     assert_eq!(patches, [("merge a/status".to_owned(), expected)], "{}", running.story());
 }
 
-/// What the storage writes cannot be told apart from what the handler wants: a refused patch loses neither silently.
+/// In a patch, nothing separates what the storage writes from what the handler wants: a refused patch loses neither silently.
 #[tokio::test(start_paused = true)]
-async fn a_refused_patch_with_a_storage_of_the_user_is_tried_again_later() {
+async fn a_refused_patch_with_a_storage_of_the_user_is_retried_later() {
     let records = json!({"metadata": {"annotations": {"mine": "stored"}}});
     let mut script = Script::new(&[json!({"id": "create_fn", "reason": "create"})]);
     script.settings.persistence.diffbase_storage = DiffBaseStorage::Front;

@@ -27,7 +27,7 @@ fn declaration(kind: &str, options: Value) -> Value {
     json!({"id": "background_fn", "kind": kind, "requires_finalizer": true, "background": options})
 }
 
-/// A function that exits as soon as it is told to.
+/// A function that exits once it gets a reason to stop.
 fn obedient(call: Call) -> BoxFuture<'static, Reply> {
     Box::pin(async move {
         let mut stops = call.background.unwrap().stops;
@@ -36,21 +36,21 @@ fn obedient(call: Call) -> BoxFuture<'static, Reply> {
     })
 }
 
-/// What it was told, with the times since the start of the test.
+/// The reasons to stop that a function got, with the times since the start of the test.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<(u64, StopReasons)>>>);
+struct ReceivedStops(Arc<Mutex<Vec<(u64, StopReasons)>>>);
 
-impl Told {
+impl ReceivedStops {
     fn take(&self) -> Vec<(u64, StopReasons)> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 
-    /// A function that never exits, and writes down what it is told.
+    /// A function that never exits, and records the reasons to stop.
     fn deaf(&self) -> impl Fn(Call) -> BoxFuture<'static, Reply> + Send + Sync + use<> {
-        let told = self.clone();
+        let received = self.clone();
         let start = Instant::now();
         move |call| {
-            let told = told.clone();
+            let received = received.clone();
             Box::pin(async move {
                 let mut stops = call.background.unwrap().stops;
                 loop {
@@ -59,7 +59,7 @@ impl Told {
                         std::future::pending::<()>().await;
                     }
                     let reasons = *stops.borrow();
-                    told.0.lock().unwrap().push((start.elapsed().as_millis() as u64, reasons));
+                    received.0.lock().unwrap().push((start.elapsed().as_millis() as u64, reasons));
                 }
             })
         }
@@ -156,9 +156,9 @@ async fn a_failed_initial_delay_is_the_default_backoff() {
     let running = start(script, |cluster| cluster.create("a", json!({})));
     running.wait_for_calls(1).await;
     assert_eq!(start_of_test.elapsed().as_secs(), 60);
-    let told =
+    let expected =
         "[a] The function for the initial delay of Timer 'background_fn' has failed; the delay is 60 seconds: oops";
-    assert_eq!(running.script.logged(Severity::Error), [told]);
+    assert_eq!(running.script.logged(Severity::Error), [expected]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,7 +180,7 @@ async fn only_changes_that_matter_put_idling_off() {
     assert_eq!(running.script.calls().len(), 2, "{}", running.story());
 }
 
-/// What a function that never exits is told, at which milliseconds; and when the object is free.
+/// Which reasons to stop a function gets that never exits, at which milliseconds; and when the object is free.
 #[tokio::test(start_paused = true)]
 async fn stopping_by_steps() {
     let deleted = StopReasons::RESOURCE_DELETED;
@@ -195,8 +195,8 @@ async fn stopping_by_steps() {
         ),
     ];
     for (options, expected, free_at, warning) in cases {
-        let told = Told::default();
-        let script = Script::new(&[daemon(options)]).on_async("background_fn", told.deaf());
+        let received = ReceivedStops::default();
+        let script = Script::new(&[daemon(options)]).on_async("background_fn", received.deaf());
         let running = start(script, |cluster| cluster.create("a", json!({})));
         running.wait_for_calls(1).await;
         wait_for_finalizers(&running, &json!([FINALIZER])).await;
@@ -205,7 +205,7 @@ async fn stopping_by_steps() {
         wait_for_end(&running).await;
         let free = start_of_stopping.elapsed().as_millis();
         assert!((free_at..free_at + 50).contains(&free), "{free}");
-        assert_eq!(told.take(), expected, "{}", running.story());
+        assert_eq!(received.take(), expected, "{}", running.story());
         assert_eq!(running.script.logged(Severity::Warning), [format!("[a] Daemon 'background_fn' {warning}")]);
         running.finish().await.unwrap();
     }
@@ -302,19 +302,19 @@ async fn timers_survive_the_failures_of_patches() {
 
 #[tokio::test(start_paused = true)]
 async fn all_ends_with_the_operator() {
-    let told = Told::default();
+    let received = ReceivedStops::default();
     let mut deaf = daemon(json!({"cancellation_backoff": 1}));
     deaf["id"] = json!("deaf_fn");
     let handlers = [daemon(json!({})), deaf, json!({"id": "timer_fn", "kind": "timer", "background": {"interval": 5}})];
-    let script = Script::new(&handlers).on_async("background_fn", obedient).on_async("deaf_fn", told.deaf());
+    let script = Script::new(&handlers).on_async("background_fn", obedient).on_async("deaf_fn", received.deaf());
     let running = start(script, |cluster| cluster.create("a", json!({})));
     running.wait_for_calls(3).await;
-    told.take();
+    received.take();
     let (script, cluster) = (Arc::clone(&running.script), running.cluster.clone());
     let start_of_exit = Instant::now();
     running.finish().await.unwrap();
     let exiting = StopReasons::OPERATOR_EXITING;
-    let reasons: Vec<StopReasons> = told.take().into_iter().map(|(_, reasons)| reasons).collect();
+    let reasons: Vec<StopReasons> = received.take().into_iter().map(|(_, reasons)| reasons).collect();
     let signalled = exiting.union(StopReasons::DAEMON_SIGNALLED);
     let expected = [exiting, signalled, signalled.union(StopReasons::DAEMON_ABANDONED)];
     assert_eq!(reasons, expected);
@@ -326,14 +326,14 @@ async fn all_ends_with_the_operator() {
 
 #[tokio::test(start_paused = true)]
 async fn what_vanishes_is_stopped() {
-    let told = Told::default();
-    let script = Script::new(&[daemon(json!({}))]).on_async("background_fn", told.deaf());
+    let received = ReceivedStops::default();
+    let script = Script::new(&[daemon(json!({}))]).on_async("background_fn", received.deaf());
     let running = start(script, |cluster| cluster.create("a", json!({})));
     running.wait_for_calls(1).await;
     wait_for_finalizers(&running, &json!([FINALIZER])).await;
     running.cluster.change(|store| store.remove(THINGS, "ns", "a"));
     running.pass(5).await;
-    let reasons: Vec<StopReasons> = told.take().into_iter().map(|(_, reasons)| reasons).collect();
+    let reasons: Vec<StopReasons> = received.take().into_iter().map(|(_, reasons)| reasons).collect();
     assert_eq!(reasons, [StopReasons::RESOURCE_DELETED]);
     // The orphan is not the business of the next object with the same name.
     running.cluster.create("a", json!({}));
@@ -369,7 +369,7 @@ async fn thousands_of_timers_tick_without_overlaps() {
     running.finish().await.unwrap();
 }
 
-/// How many calls were under way at most, with so many objects and a timer for each of them.
+/// How many calls were under way at most, with this number of objects and a timer for each of them.
 async fn most_under_way(
     objects: usize,
     call: impl Fn(Call) -> BoxFuture<'static, Reply> + Send + Sync + 'static,

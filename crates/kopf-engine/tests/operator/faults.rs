@@ -104,7 +104,7 @@ async fn each_try_of_a_patch_is_logged_with_its_object() {
 
 /// What the handler wants, which request is refused, and what is left of it all.
 #[tokio::test(start_paused = true)]
-async fn what_the_api_refuses_is_told_once_and_the_rest_is_kept() {
+async fn refused_fields_are_logged_once_and_the_rest_is_stored() {
     type Case = (&'static str, fn() -> Reply, &'static [(&'static str, u16)], Value, Value);
     let wishes = || patch(json!({"metadata": {"labels": {"l": "1"}}, "status": {"s": 1}}));
     let cases: [Case; 4] = [
@@ -154,7 +154,7 @@ async fn a_refused_transformation_does_not_keep_the_object_from_being_deleted() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_that_is_no_subresource_any_more_is_told_and_the_object_goes_on() {
+async fn a_status_that_is_no_subresource_any_more_is_logged_and_the_object_is_handled() {
     let running = start(simple().on("create_fn", |_| result(json!("x"))), |cluster| {
         cluster.change(|store| store.status_is_missing = true);
         cluster.create("a", json!({"field": 1}));

@@ -266,10 +266,10 @@ async fn a_deletion_that_overtakes_the_finalizer_is_handled_in_memory() {
     let patches = running.cluster.patches("a").len();
     running.pass(1000).await;
     assert_eq!(running.script.calls().len(), 4, "{}", running.story());
-    assert_eq!(running.cluster.patches("a").len(), patches, "there is nothing to be patched");
-    let told = "[a] The object was deleted at the moment when the finalizer was added";
+    assert_eq!(running.cluster.patches("a").len(), patches, "nothing is patched");
+    let expected = "[a] The object was deleted at the moment when the finalizer was added";
     let warnings = running.script.logged(Severity::Warning);
-    assert_eq!(warnings.iter().filter(|text| text.starts_with(told)).count(), 1, "{warnings:?}");
+    assert_eq!(warnings.iter().filter(|text| text.starts_with(expected)).count(), 1, "{warnings:?}");
     running.finish().await.unwrap();
 }
 

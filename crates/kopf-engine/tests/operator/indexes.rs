@@ -42,7 +42,7 @@ async fn all_objects_are_indexed_before_any_handler_is_called() {
         .await;
     let listed =
         running.script.seen().calls.iter().filter(|call| call.id == "event_fn" && call.event.is_none()).count();
-    assert_eq!(listed, 3, "the spies see the listing as ever: {}", running.story());
+    assert_eq!(listed, 3, "the event handlers see the listing as usual: {}", running.story());
     running.finish().await.unwrap();
 }
 

@@ -26,7 +26,7 @@ async fn a_kind_that_appears_later_is_served_then() {
 
 /// The kind goes and comes back while a handler runs: the new object of the same name is not touched by the old one.
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_recreated_starts_anew() {
+async fn objects_of_a_recreated_kind_are_new_objects() {
     let hold = Hold::new();
     let running = start(creations().held("create_fn", &hold), |cluster| cluster.create("a", json!({"field": 1})));
     running.wait_for_calls(1).await;

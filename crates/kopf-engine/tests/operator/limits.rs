@@ -109,7 +109,7 @@ async fn sub_handlers_have_their_limits_over_all_objects() {
     let script = Script::new(&[json!({"id": "create_fn", "reason": "create"})]).held("create_fn/sub", &hold).on_async(
         "create_fn",
         |call| {
-            // Declared anew in every call, as the fronts do.
+            // Declared again in every call, as the fronts do.
             let index = 100 + call.name.bytes().map(usize::from).sum::<usize>();
             let declaration = json!({"id": "create_fn/sub", "reason": "create", "concurrency": 2});
             let child = crate::script::handler(index, &declaration);
@@ -154,7 +154,7 @@ async fn a_burst_of_timers_is_paced() {
     running.finish().await.unwrap();
 }
 
-/// Listed objects wait for their turns as bytes, of which only so many are held: those of three of these objects.
+/// Listed objects wait for their workers as bytes. The budget is enough for three objects of this size.
 const LARGE: usize = 128 * 1024;
 
 fn large_objects(cluster: &crate::cluster::Cluster) {
@@ -256,7 +256,7 @@ async fn listed_objects_do_not_starve() {
 
 /// A handler that changes what it is called for is called again and again: slower and slower, and with a warning.
 #[tokio::test(start_paused = true)]
-async fn handlers_that_change_their_own_objects_are_braked() {
+async fn handlers_that_change_their_own_objects_are_delayed() {
     let script =
         Script::new(&[json!({"id": "update_fn", "reason": "update"}), json!({"id": "create_fn", "reason": "create"})])
             .on("update_fn", |call| {
@@ -270,8 +270,7 @@ async fn handlers_that_change_their_own_objects_are_braked() {
     let calls = running.script.calls().len();
     assert!((12..20).contains(&calls), "{calls}");
     let warnings = running.script.logged(kopf_engine::Severity::Warning);
-    let text =
-        "[a] Handler 'update_fn' changes spec.field of its own object at each call, which calls it again: 10 times";
+    let text = "[a] Handler 'update_fn' changes spec.field of the object it handles at each call, which calls it again: 10 times";
     assert!(warnings[0].starts_with(text), "{warnings:?}");
     // A change by somebody else is not delayed.
     running.cluster.update("a", json!({"spec": {"other": 1}}));

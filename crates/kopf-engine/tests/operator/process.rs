@@ -36,7 +36,7 @@ async fn activities_come_in_their_order() {
     assert!(script.seen().ready);
 }
 
-/// What fails, what is told, and which activities were run.
+/// What fails, the error of the operator, and which activities were run.
 #[tokio::test(start_paused = true)]
 async fn failed_beginnings_end_the_operator() {
     type Case = (&'static str, Option<Value>, &'static str, &'static [&'static str]);
@@ -76,7 +76,7 @@ async fn failed_beginnings_end_the_operator() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_cleanup_is_told() {
+async fn a_failed_cleanup_is_an_error_of_the_operator() {
     let running = start_with(creations().on("cleanup_fn", |_| permanent("no")), &activities(), |_| {}, |_| {});
     running.wait("a ready operator", |running| running.script.seen().ready).await;
     let error = running.finish().await.unwrap_err();
@@ -84,7 +84,7 @@ async fn a_failed_cleanup_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bad_pattern_of_namespaces_is_told() {
+async fn a_bad_pattern_of_namespaces_is_an_error_of_the_operator() {
     let running = start_with(
         creations(),
         &[],

@@ -67,12 +67,12 @@ impl Running {
         }
     }
 
-    /// Waits until the handlers were called so often, all in all.
+    /// Waits until the handlers were called this number of times, all in all.
     pub(crate) async fn wait_for_calls(&self, count: usize) {
         self.wait(&format!("{count} calls"), |running| running.script.seen().calls.len() >= count).await;
     }
 
-    /// Waits until the object is handled as it is.
+    /// Waits until the current state of the object is handled.
     pub(crate) async fn wait_for_handling(&self, name: &str) {
         self.wait(&format!("{name} is handled"), |running| running.cluster.is_handled(name)).await;
     }
@@ -100,7 +100,7 @@ impl Running {
         self.end().await
     }
 
-    /// Drops the operator as it is.
+    /// Drops the operator without stopping it.
     pub(crate) fn abort(&self) {
         self.task.abort();
     }

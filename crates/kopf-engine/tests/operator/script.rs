@@ -1,4 +1,4 @@
-//! A front without any functions: it records what it is asked, and answers as the test says.
+//! A front without any functions: it records the calls of the engine, and answers as the test says.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -212,7 +212,7 @@ impl Hold {
         self.0.acquire().await.unwrap().forget();
     }
 
-    /// Lets so many calls go on, be they there already or not.
+    /// Lets this number of calls go on, current or future ones.
     pub(crate) fn release(&self, count: usize) {
         self.0.add_permits(count);
     }
@@ -379,7 +379,7 @@ fn to_reply(reply: Reply) -> CallReply {
     CallReply { result, error: None, patch: reply.patch, transformations: reply.transformations }
 }
 
-/// Counts a call for as long as it is under way, however it ends.
+/// Counts a call while it is under way, however it ends.
 struct UnderWay {
     seen: Arc<Mutex<Seen>>,
     bell: Arc<Notify>,

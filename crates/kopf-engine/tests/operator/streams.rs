@@ -132,7 +132,7 @@ async fn of_many_changes_the_newest_wins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn spies_see_all_events_in_order_and_change_handlers_only_the_newest() {
+async fn event_handlers_see_all_events_in_order_and_change_handlers_only_the_latest() {
     let hold = Hold::new();
     let script =
         Script::new(&[json!({"id": "event_fn", "kind": "watching"}), json!({"id": "create_fn", "reason": "create"})]);
@@ -189,9 +189,9 @@ async fn change_handlers_skip_what_is_outdated_when_its_turn_comes() {
     assert_eq!(of("update_fn"), [0; 0]);
 }
 
-/// A spy patches the object when it sees an old event, while a change is on its way: the change is not lost.
+/// An event handler patches the object when it sees an old event, while a change is on its way: the change is not lost.
 #[tokio::test(start_paused = true)]
-async fn a_patch_of_a_spy_hides_no_change() {
+async fn a_patch_of_an_event_handler_hides_no_change() {
     let script = Script::new(&[
         json!({"id": "event_fn", "kind": "watching"}),
         json!({"id": "create_fn", "reason": "create"}),
@@ -208,7 +208,7 @@ async fn a_patch_of_a_spy_hides_no_change() {
     });
     let running = start(script, |cluster| {
         cluster.create("a", json!({"field": 0}));
-        // The first merge is ours, the second one is that of the spy.
+        // The first merge is ours, the second one is that of the event handler.
         cluster.fault("merge a", Fault::after(|_| {}));
         cluster.fault("merge a", Fault::after(|store| store.merge(THINGS, "ns", "a", &json!({"spec": {"field": 1}}))));
     });
@@ -314,7 +314,7 @@ async fn versions_that_go_back_are_believed() {
     running.finish().await.unwrap();
 }
 
-/// The daemons of an object that rests after an error are stopped as soon as the object is gone.
+/// The daemons of an object that is throttled after an error are stopped as soon as the object is gone.
 #[tokio::test(start_paused = true)]
 async fn a_deletion_does_not_wait_for_the_end_of_a_throttling() {
     let script = Script::new(&[

@@ -63,7 +63,7 @@ impl Wire {
                 tokio::spawn(async move {
                     tokio::select! {
                         biased;
-                        // The stream is kept: nobody is told.
+                        // The connection stays open: nobody notices.
                         _ = failover.changed() => std::future::pending().await,
                         _ = converse(&mut stream, token, cluster) => {}
                     }

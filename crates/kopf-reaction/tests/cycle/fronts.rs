@@ -185,8 +185,8 @@ fn callbacks_of_filters_are_asked_once_and_only_if_needed() {
 
 #[test]
 fn event_handlers_are_called_for_every_event() {
-    let spy = |index, id| declare(index, id, json!({"kind": "watching"}));
-    let mut scenario = Scenario::new(spec(), vec![spy(0, "a"), spy(1, "b")])
+    let event_handler = |index, id| declare(index, id, json!({"kind": "watching"}));
+    let mut scenario = Scenario::new(spec(), vec![event_handler(0, "a"), event_handler(1, "b")])
         .with_outcomes("a", [arbitrary()])
         .with_outcomes("b", [Ok(Some(json!(5)))]);
     scenario.turn();
@@ -216,16 +216,16 @@ fn event_handlers_are_called_for_every_event() {
 /// A body that is older than our own patch is for the event handlers only.
 #[test]
 fn outdated_bodies() {
-    let spy = declare(0, "spy", json!({"kind": "watching"}));
-    let mut scenario = Scenario::new(spec(), vec![spy, on(1, "c", "create"), on(2, "d", "delete")]);
+    let event_handler = declare(0, "e", json!({"kind": "watching"}));
+    let mut scenario = Scenario::new(spec(), vec![event_handler, on(1, "c", "create"), on(2, "d", "delete")]);
     scenario.consistent = false;
     scenario.turn();
     check(
         &mut scenario,
         r#"
-            debug (local): Handler 'spy' is invoked.
-            call: spy Some("ADDED")
-            info (local): Handler 'spy' succeeded.
+            debug (local): Handler 'e' is invoked.
+            call: e Some("ADDED")
+            info (local): Handler 'e' succeeded.
             awaits a newer body
         "#,
     );

@@ -44,7 +44,7 @@ async fn loopback_unless_others_are_to_reach_it() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_used_is_told() {
+async fn the_error_names_what_cannot_be_used() {
     let failing = async |options: ServerOptions| -> String {
         let answering: Answering = Arc::new(|review| Box::pin(async move { Ok(review.content) }));
         serve(options, &Clock::system(), &Log::silent(), answering, |_| {}).await.unwrap_err().to_string()
@@ -62,9 +62,9 @@ async fn what_cannot_be_used_is_told() {
     assert!(text.starts_with(&format!("cannot listen for webhooks on 127.0.0.1:{port}: ")), "{text}");
 }
 
-/// A running server, and the addresses that it has told.
+/// A running server, and the addresses that it has published.
 struct Running {
-    told: mpsc::UnboundedReceiver<Value>,
+    published: mpsc::UnboundedReceiver<Value>,
     _task: AbortOnDropHandle,
 }
 
@@ -78,22 +78,22 @@ impl Drop for AbortOnDropHandle {
 
 impl Running {
     fn start(options: ServerOptions, clock: &Clock) -> Self {
-        let (tell, told) = mpsc::unbounded_channel();
+        let (publish, published) = mpsc::unbounded_channel();
         let clock = clock.clone();
         // The answer shows who has asked.
         let answering: Answering = Arc::new(|review| Box::pin(async move { Ok(review.peer) }));
         let task = tokio::spawn(async move {
-            let served = serve(options, &clock, &Log::silent(), answering, |told| drop(tell.send(told))).await;
+            let served = serve(options, &clock, &Log::silent(), answering, |address| drop(publish.send(address))).await;
             panic!("it has ended: {served:?}");
         });
-        Self { told, _task: AbortOnDropHandle(task) }
+        Self { published, _task: AbortOnDropHandle(task) }
     }
 
-    /// Where it is found, and what it is to be trusted for.
-    async fn told(&mut self) -> (u16, String) {
-        let told = self.told.recv().await.unwrap();
-        let port = told["url"].as_str().unwrap().rsplit(':').next().unwrap().parse().unwrap();
-        (port, String::from_utf8(STANDARD.decode(told["caBundle"].as_str().unwrap()).unwrap()).unwrap())
+    /// The next address: the port, and the certificate to be trusted.
+    async fn address(&mut self) -> (u16, String) {
+        let address = self.published.recv().await.unwrap();
+        let port = address["url"].as_str().unwrap().rsplit(':').next().unwrap().parse().unwrap();
+        (port, String::from_utf8(STANDARD.decode(address["caBundle"].as_str().unwrap()).unwrap()).unwrap())
     }
 }
 
@@ -142,13 +142,13 @@ async fn own_certificates_are_renewed() {
         let time = TimeShift::new();
         let clock = Clock::shifted(time.clone());
         let mut server = Running::start(ServerOptions { verify_cafile, ..Default::default() }, &clock);
-        let (port, trusted) = server.told().await;
+        let (port, trusted) = server.address().await;
         let (first, _) = ask(port, &trusted, None).await.unwrap();
         for _ in 0..3 {
             let (before, _) = ask(port, &trusted, None).await.unwrap();
             time.advance(RENEWAL);
             // The address and the authority stay: what was configured in the cluster before goes on to work.
-            assert_eq!(server.told().await, (port, trusted.clone()));
+            assert_eq!(server.address().await, (port, trusted.clone()));
             let (after, _) = ask(port, &trusted, None).await.unwrap();
             assert_eq!(expiry(&after) - expiry(&before), 60);
         }
@@ -179,7 +179,7 @@ async fn certificate_files_are_read_again() {
         ..Default::default()
     };
     let mut server = Running::start(options, &clock);
-    let (port, trusted) = server.told().await;
+    let (port, trusted) = server.address().await;
     let (first, _) = ask(port, &trusted, None).await.unwrap();
 
     // Half-written files are not used, and do no harm.
@@ -190,7 +190,7 @@ async fn certificate_files_are_read_again() {
     time.advance(Duration::from_secs(86_400 * 30));
     write(clock.now());
     time.advance(Duration::from_secs(60));
-    let (same_port, renewed) = server.told().await;
+    let (same_port, renewed) = server.address().await;
     assert_eq!(same_port, port);
     assert_ne!(renewed, trusted);
     assert_eq!(expiry(&ask(port, &renewed, None).await.unwrap().0) - expiry(&first), 30);
@@ -206,7 +206,7 @@ async fn clients_are_known_by_their_certificates() {
     for verify in [ClientCertificates::Unasked, ClientCertificates::Optional, ClientCertificates::Required] {
         let options = ServerOptions { verify, verify_cadata: Some(clients.pem.clone()), ..Default::default() };
         let mut server = Running::start(options, &clock);
-        let (port, trusted) = server.told().await;
+        let (port, trusted) = server.address().await;
         let (_, peer) = ask(port, &trusted, Some(clients.issue_for_client("apiserver", clock.now()))).await.unwrap();
         assert_eq!(peer["subject"], json!([[["commonName", "apiserver"]]]));
         assert_eq!(peer["issuer"], json!([[["commonName", "kopf webhooks"]]]));
@@ -234,7 +234,7 @@ fn is_closed(stream: &TcpStream) -> bool {
 async fn silent_connections_keep_nobody_out() {
     let clock = Clock::system();
     let mut server = Running::start(ServerOptions::default(), &clock);
-    let (port, trusted) = server.told().await;
+    let (port, trusted) = server.address().await;
     let mut silent = Vec::new();
     for _ in 0..256 {
         silent.push(connect(port, &trusted, None).await.unwrap());
@@ -251,12 +251,12 @@ async fn silent_connections_keep_nobody_out() {
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
-/// What a client does, and when it is told to go.
+/// What a client sends, and when the server closes its connection.
 #[tokio::test(start_paused = true)]
 async fn connections_that_say_nothing_are_closed_in_time() {
     let clock = Clock::system();
     let mut server = Running::start(ServerOptions::default(), &clock);
-    let (port, trusted) = server.told().await;
+    let (port, trusted) = server.address().await;
     let began = clock.instant();
     let mut mute = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let _ = mute.read_to_end(&mut Vec::new()).await;

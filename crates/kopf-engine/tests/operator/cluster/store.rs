@@ -163,7 +163,7 @@ impl Store {
         self.history.clear();
     }
 
-    /// Everything is as it is, but with lower versions, as if it was restored from a backup.
+    /// Keeps all objects, but with lower versions, as after a restoration from a backup.
     pub(crate) fn restore(&mut self) {
         (self.version, self.forgotten) = (10, 0);
         self.history.clear();

@@ -45,15 +45,15 @@ async fn values_that_do_not_fit_name_the_field() {
     async fn by_object(_: Object<KopfExample>) {}
     async fn by_new(_: New<Vec<u32>>) {}
     async fn by_null(_: Old<u32>) {}
-    let mut odd = body();
-    odd["spec"]["size"] = json!("big");
+    let mut misfit = body();
+    misfit["spec"]["size"] = json!("big");
     let table = [
         (Operator::new().on(on::create("k"), by_object), "spec.size: invalid type: string \"big\", expected u32"),
         (Operator::new().on(on::update("k"), by_new), "new: invalid type: map, expected a sequence"),
         (Operator::new().on(on::field("k", "spec.absent"), by_null), "old: invalid type: null, expected u32"),
     ];
     for (operator, expected) in table {
-        let text = text_of(&call(operator, odd.clone()).await);
+        let text = text_of(&call(operator, misfit.clone()).await);
         assert!(text.starts_with("permanent: ") && text.contains(expected), "{text}");
         assert!(text.contains("cannot be called for KopfExample ns/my: "), "{text}");
     }
