@@ -134,8 +134,8 @@ impl Background {
             let mut schedule = lock(&self.inner.schedule);
             (0..stale).for_each(|_| schedule.mark_stale());
             let mut is_first = false;
-            for (at, run) in planned {
-                is_first |= schedule.add(DueTask { at: at.into(), tasks: Arc::downgrade(tasks), run });
+            for (at, number) in planned {
+                is_first |= schedule.add(DueTask { at: at.into(), tasks: Arc::downgrade(tasks), number });
             }
             drop(schedule);
             if is_first {

@@ -169,7 +169,7 @@ impl Api {
         self.inner.prefetched.clear();
     }
 
-    /// Changes an object; the answer is its newest body.
+    /// Changes an object; the answer is its latest body.
     ///
     /// A patch that may have been applied, but was not answered, is not repeated: the error is
     /// [`ApiError::Unclear`] then, and the caller finds out by the next event or patch.

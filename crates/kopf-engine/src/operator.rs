@@ -20,7 +20,7 @@ use crate::calls::{ActivityError, Caller};
 use crate::front::{Front, FrontFailure};
 use crate::metrics::Metrics;
 use crate::peering::PeeringCommand;
-use crate::probes::{Endpoint, EndpointError, Health, Phase, Probes};
+use crate::probes::{Endpoint, EndpointError, Health, OperatorPhase, Probes};
 use crate::support::crashes::Crashes;
 use crate::support::{Clock, Env, Log, Pacing, Pauses, Sink, Stop};
 
@@ -113,7 +113,7 @@ pub async fn run_by(
         None => return Ok(()),
     };
     let served = serve(&operator, &options, &stop).await;
-    operator.health.enter(Phase::Stopping);
+    operator.health.enter(OperatorPhase::Stopping);
     let cleaned = operator.activities.run(Activity::Cleanup).await;
     served.and(cleaned.map(drop).map_err(OperatorError::Cleanup))
 }

@@ -19,7 +19,7 @@ use crate::metrics::render;
 use crate::support::crashes::Crashes;
 use crate::support::pauses::Pauses;
 use health::{DEADLINE, is_over};
-pub(crate) use health::{Health, Phase};
+pub(crate) use health::{Health, OperatorPhase};
 use server::{Answer, serve};
 pub(crate) use server::{Endpoint, EndpointError};
 
@@ -108,7 +108,7 @@ impl Probes {
             return Ok(known.clone());
         }
         // Before the startup is over, there is nothing that they could tell.
-        if self.health.phase() == Phase::Starting {
+        if self.health.phase() == OperatorPhase::Starting {
             return Ok(json!({}));
         }
         let values = run_activity(&self.caller, Activity::Probe, &self.handlers, BACKOFF_SECONDS).await;

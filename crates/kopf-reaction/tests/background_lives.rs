@@ -15,7 +15,7 @@ use proptest::prelude::*;
 /// What happens to a run.
 #[derive(Clone, Debug)]
 enum Happening {
-    /// So much time passes, and the schedule looks at it.
+    /// This many seconds pass, and the schedule looks at it.
     Time(f64),
     /// Its object changes in what matters.
     Change,

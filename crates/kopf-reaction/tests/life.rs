@@ -1,4 +1,4 @@
-//! Whole lives of an object, played at random: handlers of all kinds, errors, edits, crashes, lost answers.
+//! Whole lives of an object at random: handlers of all kinds, errors, edits, crashes, lost answers.
 //!
 //! Whatever has happened, once things calm down nothing may be lost: every handler has seen what it was
 //! declared for, and nothing of the handling is left on the object. On the way, no success is repeated.
@@ -19,7 +19,7 @@ proptest! {
 
     #[test]
     fn no_handler_is_lost(life in lives()) {
-        let simulation = Simulation::play(&life);
+        let simulation = Simulation::run_life(&life);
         if simulation.object.exists {
             check_everything_is_seen(&life, &simulation);
         } else {
@@ -29,12 +29,12 @@ proptest! {
 
     #[test]
     fn nothing_is_left_behind(life in lives()) {
-        let mut simulation = Simulation::play(&life);
+        let mut simulation = Simulation::run_life(&life);
         prop_assert_eq!(simulation.object.exists, !simulation.object.is_deletion_ongoing(), "{}", simulation.story());
         if !simulation.object.exists {
-            simulation.say_goodbye();
+            simulation.check_last_event();
         } else if life.plans.iter().any(|plan| is_interested(plan, &simulation)) {
-            check_rest(&life, &mut simulation);
+            check_idle_object(&life, &mut simulation);
         } else {
             prop_assert!(!simulation.object.is_held(), "{}", simulation.story());
         }
@@ -43,7 +43,7 @@ proptest! {
     #[test]
     fn the_finalizer_is_patched_once(mut life in lives()) {
         life.actions.retain(|action| !is_edit_of_tier(action));
-        let simulation = Simulation::play(&life);
+        let simulation = Simulation::run_life(&life);
         let (added, removed) = simulation.object.finalizer_changes;
         prop_assert!(added <= 1 && removed <= added, "{added} and {removed}\n{}", simulation.story());
     }
@@ -55,7 +55,7 @@ proptest! {
         for plan in &mut life.plans {
             plan.only = if plan.only == Only::Everything { Only::Gold } else { plan.only };
         }
-        let simulation = Simulation::play(&life);
+        let simulation = Simulation::run_life(&life);
         prop_assert_eq!(simulation.patches, 0, "{}", simulation.story());
         prop_assert_eq!(&simulation.logged, &Vec::<String>::new());
     }
@@ -67,7 +67,7 @@ fn number_of_lives() -> u32 {
 }
 
 fn is_edit_of_tier(action: &Action) -> bool {
-    matches!(action, Action::Edit(Edit::Tier(_)) | Action::Turn(_, Some(Edit::Tier(_))))
+    matches!(action, Action::Edit(Edit::Tier(_)) | Action::Cycle(_, Some(Edit::Tier(_))))
 }
 
 /// Whether the handlers of the plan are called for the current object.
@@ -142,7 +142,7 @@ fn check_deletion_is_handled(life: &Life, simulation: &Simulation) {
 }
 
 /// Everything is handled: nothing but what was handled last is on the object, and nothing happens any more.
-fn check_rest(life: &Life, simulation: &mut Simulation) {
+fn check_idle_object(life: &Life, simulation: &mut Simulation) {
     let story = simulation.story();
     assert_eq!(simulation.stored_essence(), Some(simulation.essence()), "{story}");
     assert_eq!(simulation.progress_left(), Vec::<String>::new(), "{story}");
@@ -152,6 +152,6 @@ fn check_rest(life: &Life, simulation: &mut Simulation) {
 
     let before: Value = simulation.object.value().clone();
     let patches = simulation.patches;
-    simulation.act(&Action::Turn(Fate::Fine, None));
+    simulation.act(&Action::Cycle(Fate::Fine, None));
     assert_eq!((simulation.object.value(), simulation.patches), (&before, patches), "{story}");
 }

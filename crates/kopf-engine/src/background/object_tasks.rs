@@ -42,7 +42,7 @@ struct State {
     idle_since: Tick,
     /// What the essence was then.
     essence: u64,
-    runs: Vec<TaskSlot>,
+    tasks: Vec<TaskSlot>,
     /// The handlers that have ended on their own; usually none, which takes less memory than an empty list.
     ended: Option<Box<Ended>>,
     /// The object is not remembered any more: nobody needs to know about its tasks.
@@ -56,9 +56,9 @@ struct State {
 #[derive(Default)]
 struct Ended(Vec<Arc<str>>);
 
-/// One run and its place in the schedule.
+/// One task and its position in the schedule.
 struct TaskSlot {
-    run: BackgroundTask,
+    task: BackgroundTask,
     /// The number of its entry in the schedule. An entry under another number is stale.
     number: u32,
     /// Whether there is such an entry.
@@ -77,7 +77,7 @@ pub(super) struct FollowUp {
     pub call: Option<TaskCall>,
     /// The cycle of the object must decide again.
     pub requeue: bool,
-    /// Some run has ended, or was given up.
+    /// Some task has ended, or was given up.
     pub ended: bool,
     pub notes: Vec<Note>,
 }
@@ -94,7 +94,7 @@ pub(super) struct TaskCall {
 pub(super) struct TaskContext<'a> {
     pub now: Moment,
     pub settings: &'a TaskSettings,
-    /// Gives a number in 0..1.
+    /// Returns a number in 0..1.
     pub random: &'a dyn Fn() -> f64,
 }
 
@@ -110,7 +110,7 @@ impl ObjectTasks {
             latest: LatestBody::new(&context.body, &resource.dictionaries),
             idle_since: Tick::from(now.tick),
             essence,
-            runs: Vec::new(),
+            tasks: Vec::new(),
             ended: None,
             forgotten: false,
             attended: false,
@@ -125,23 +125,23 @@ impl ObjectTasks {
         ObjectKey { resource: self.resource.key, uid: Arc::clone(&self.uid) }
     }
 
-    /// How the runs are doing.
+    /// How the tasks are doing.
     pub(super) fn view(&self, paused: Option<StopReasons>) -> BackgroundView {
         let state = self.state();
-        let runs = state.runs.iter().map(|slot| (Arc::clone(&slot.run.handler().id), slot.run.phase())).collect();
+        let tasks = state.tasks.iter().map(|slot| (Arc::clone(&slot.task.handler().id), slot.task.phase())).collect();
         let ended = state.ended.as_ref().map_or_else(Vec::new, |ended| ended.0.clone());
-        BackgroundView { tasks: runs, ended, paused, tracked: true }
+        BackgroundView { tasks, ended, paused, tracked: true }
     }
 
     pub(super) fn holding(&self) -> usize {
-        self.state().runs.iter().filter(|slot| slot.run.phase() != TaskPhase::Orphaned).count()
+        self.state().tasks.iter().filter(|slot| slot.task.phase() != TaskPhase::Orphaned).count()
     }
 
-    /// A cycle waits for the runs to end, from now on or no more; gives how many hold the object.
+    /// A cycle waits for the tasks to end, from now on or no more; returns how many hold the object.
     pub(super) fn attend(&self, attended: bool) -> usize {
         let mut state = self.state();
         state.attended = attended;
-        state.runs.iter().filter(|slot| slot.run.phase() != TaskPhase::Orphaned).count()
+        state.tasks.iter().filter(|slot| slot.task.phase() != TaskPhase::Orphaned).count()
     }
 
     pub(super) fn update_body(&self, body: &Body) {
@@ -162,8 +162,8 @@ impl ObjectTasks {
         let mut state = self.state();
         if std::mem::replace(&mut state.essence, essence) != essence {
             state.idle_since = Tick::from(context.now.tick);
-            for position in 0..state.runs.len() {
-                let slot = &state.runs[position];
+            for position in 0..state.tasks.len() {
+                let slot = &state.tasks[position];
                 if !slot.scheduled && slot.stops.is_none() {
                     state.schedule(position, context.now.tick, &mut follow_up);
                 }
@@ -172,7 +172,7 @@ impl ObjectTasks {
         follow_up
     }
 
-    /// A new run, unless there is one.
+    /// Adds the task of a handler, unless there is one.
     pub(super) fn start(
         &self,
         handler: &Arc<Handler>,
@@ -181,28 +181,28 @@ impl ObjectTasks {
     ) -> FollowUp {
         let mut follow_up = FollowUp::default();
         let mut state = self.state();
-        if state.forgotten || state.runs.iter().any(|slot| slot.run.handler().id == handler.id) {
+        if state.forgotten || state.tasks.iter().any(|slot| slot.task.handler().id == handler.id) {
             return follow_up;
         }
-        let run = BackgroundTask::new(Arc::clone(handler), initial_delay_seconds, context.now);
+        let task = BackgroundTask::new(Arc::clone(handler), initial_delay_seconds, context.now);
         let number = state.new_number();
         // Most objects have one or two; a vector would reserve more by itself.
-        state.runs.reserve_exact(1);
-        state.runs.push(TaskSlot { run, number, scheduled: true, stops: None });
+        state.tasks.reserve_exact(1);
+        state.tasks.push(TaskSlot { task, number, scheduled: true, stops: None });
         // Even if it is due at once: the schedule cares for the limits.
         let due = context.now.tick + Duration::from_secs_f64(initial_delay_seconds.clamp(0.0, 1e9));
         follow_up.schedule.push((due, number));
         follow_up
     }
 
-    /// Asks one run to stop, or all of them.
+    /// Asks one task to stop, or all of them.
     pub(super) fn stop(&self, id: Option<&Arc<str>>, reason: StopReasons, context: TaskContext<'_>) -> FollowUp {
         let mut follow_up = FollowUp::default();
         let mut state = self.state();
-        let wanted = |slot: &TaskSlot| id.is_none_or(|id| slot.run.handler().id == *id);
-        let positions: Vec<usize> = (0..state.runs.len()).filter(|place| wanted(&state.runs[*place])).collect();
+        let wanted = |slot: &TaskSlot| id.is_none_or(|id| slot.task.handler().id == *id);
+        let positions: Vec<usize> = (0..state.tasks.len()).filter(|place| wanted(&state.tasks[*place])).collect();
         for position in positions.into_iter().rev() {
-            let step = state.runs[position].run.stop(reason, context.now, context.settings, &mut follow_up.notes);
+            let step = state.tasks[position].task.stop(reason, context.now, context.settings, &mut follow_up.notes);
             match step {
                 Some(step) => state.stopping(position, step, &mut follow_up),
                 None => state.end(position, &mut follow_up),
@@ -221,26 +221,26 @@ impl ObjectTasks {
     /// Whether the entry of the schedule is for a timer that is about to be called; None if it is stale.
     pub(super) fn is_for_timer(&self, number: u32) -> Option<bool> {
         let state = self.state();
-        let slot = state.runs.iter().find(|slot| slot.number == number && slot.scheduled)?;
-        Some(slot.run.handler().handler_type == HandlerType::Timer && slot.stops.is_none())
+        let slot = state.tasks.iter().find(|slot| slot.number == number && slot.scheduled)?;
+        Some(slot.task.handler().handler_type == HandlerType::Timer && slot.stops.is_none())
     }
 
     /// The time of an entry of the schedule has come.
     pub(super) fn fire(&self, number: u32, context: TaskContext<'_>) -> FollowUp {
         let mut follow_up = FollowUp::default();
         let mut state = self.state();
-        let Some(position) = state.runs.iter().position(|slot| slot.number == number && slot.scheduled) else {
+        let Some(position) = state.tasks.iter().position(|slot| slot.number == number && slot.scheduled) else {
             return follow_up;
         };
-        state.runs[position].scheduled = false;
-        match state.runs[position].run.stop_further(context.now, context.settings) {
+        state.tasks[position].scheduled = false;
+        match state.tasks[position].task.stop_further(context.now, context.settings) {
             Some(step) => state.stopping(position, step, &mut follow_up),
             None => state.poll(position, context, &mut follow_up),
         }
         follow_up
     }
 
-    /// The call of the handler is over; gives its result.
+    /// The call of the handler is over; returns its result.
     pub(super) fn called(
         &self,
         id: &Arc<str>,
@@ -249,8 +249,8 @@ impl ObjectTasks {
         notes: &mut Vec<Note>,
     ) -> Option<Value> {
         let mut state = self.state();
-        let slot = state.runs.iter_mut().find(|slot| slot.run.handler().id == *id)?;
-        slot.run.called(outcome, context.now, context.settings, notes, (context.random)())
+        let slot = state.tasks.iter_mut().find(|slot| slot.task.handler().id == *id)?;
+        slot.task.called(outcome, context.now, context.settings, notes, (context.random)())
     }
 
     /// What the call has left behind is stored, or cannot be stored.
@@ -258,12 +258,14 @@ impl ObjectTasks {
         let mut follow_up = FollowUp::default();
         let mut state = self.state();
         state.latest.release(&self.resource.dictionaries);
-        let Some(position) = state.runs.iter().position(|slot| slot.run.handler().id == *id) else { return follow_up };
-        let slot = &mut state.runs[position];
-        slot.run.concluded(context.now, context.settings, &mut follow_up.notes);
+        let Some(position) = state.tasks.iter().position(|slot| slot.task.handler().id == *id) else {
+            return follow_up;
+        };
+        let slot = &mut state.tasks[position];
+        slot.task.concluded(context.now, context.settings, &mut follow_up.notes);
         slot.stops = None;
         state.unschedule(position, &mut follow_up);
-        match state.runs[position].run.ending() {
+        match state.tasks[position].task.ending() {
             Some(ending) => state.end_by_itself(position, ending, &mut follow_up),
             // The schedule finds out when it is due.
             None => state.schedule(position, context.now.tick, &mut follow_up),
@@ -285,14 +287,14 @@ impl State {
 
     fn poll(&mut self, position: usize, context: TaskContext<'_>, follow_up: &mut FollowUp) {
         let idle_since = Duration::from(self.idle_since);
-        let run = &mut self.runs[position].run;
-        match run.poll(context.now, idle_since, context.settings, &mut follow_up.notes, &mut || (context.random)()) {
+        let task = &mut self.tasks[position].task;
+        match task.poll(context.now, idle_since, context.settings, &mut follow_up.notes, &mut || (context.random)()) {
             TaskStep::WaitUntil(when) => self.schedule(position, when, follow_up),
             TaskStep::WaitForChange | TaskStep::Calling => {}
             TaskStep::Ended(ending) => self.end_by_itself(position, ending, follow_up),
             TaskStep::Call(request) => {
                 let (sender, stops) = watch::channel(StopReasons::default());
-                self.runs[position].stops = Some(Box::new(sender));
+                self.tasks[position].stops = Some(Box::new(sender));
                 let live = self.latest.borrow();
                 follow_up.call = Some(TaskCall { request, stops, live });
             }
@@ -301,25 +303,25 @@ impl State {
 
     fn end_by_itself(&mut self, position: usize, ending: TaskEnding, follow_up: &mut FollowUp) {
         if ending == TaskEnding::OnItsOwn {
-            let id = Arc::clone(&self.runs[position].run.handler().id);
+            let id = Arc::clone(&self.tasks[position].task.handler().id);
             self.ended.get_or_insert_default().0.push(id);
         }
         follow_up.requeue |= !self.forgotten && !self.attended;
         self.end(position, follow_up);
     }
 
-    /// Goes on with the stopping of a run.
+    /// Goes on with the stopping of a task.
     fn stopping(&mut self, position: usize, step: StopStep, follow_up: &mut FollowUp) {
         let StopStep { new_reasons, next, notes } = step;
         follow_up.notes.extend(notes);
-        if let (Some(new_reasons), Some(stops)) = (new_reasons, &self.runs[position].stops) {
+        if let (Some(new_reasons), Some(stops)) = (new_reasons, &self.tasks[position].stops) {
             stops.send_replace(new_reasons);
         }
         self.unschedule(position, follow_up);
         if let Some(when) = next {
             self.schedule(position, when, follow_up);
         }
-        if self.runs[position].run.phase() == TaskPhase::Orphaned {
+        if self.tasks[position].task.phase() == TaskPhase::Orphaned {
             follow_up.requeue |= !self.forgotten && !self.attended;
             follow_up.ended = true;
         }
@@ -327,20 +329,20 @@ impl State {
 
     fn schedule(&mut self, position: usize, when: Duration, follow_up: &mut FollowUp) {
         let number = self.new_number();
-        let slot = &mut self.runs[position];
+        let slot = &mut self.tasks[position];
         (slot.number, slot.scheduled) = (number, true);
         follow_up.schedule.push((when, number));
     }
 
     fn unschedule(&mut self, position: usize, follow_up: &mut FollowUp) {
-        if std::mem::take(&mut self.runs[position].scheduled) {
+        if std::mem::take(&mut self.tasks[position].scheduled) {
             follow_up.stale += 1;
         }
     }
 
     fn end(&mut self, position: usize, follow_up: &mut FollowUp) {
         self.unschedule(position, follow_up);
-        self.runs.swap_remove(position);
+        self.tasks.swap_remove(position);
         follow_up.ended = true;
     }
 }

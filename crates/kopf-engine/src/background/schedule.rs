@@ -28,7 +28,7 @@ pub(super) struct DueTask {
     /// Gone if the object is forgotten.
     pub tasks: Weak<ObjectTasks>,
     /// Which task of the object, by its number.
-    pub run: u32,
+    pub number: u32,
 }
 
 impl Schedule {

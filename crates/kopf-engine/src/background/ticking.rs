@@ -53,11 +53,11 @@ impl Background {
         loop {
             let Some(entry) = lock(&self.inner.schedule).pop_due(now) else { break };
             let Some(tasks) = entry.tasks.upgrade() else { continue };
-            match tasks.is_for_timer(entry.run) {
+            match tasks.is_for_timer(entry.number) {
                 None => lock(&self.inner.schedule).dropped_stale(),
-                Some(false) => self.fire(&tasks, entry.run, None),
+                Some(false) => self.fire(&tasks, entry.number, None),
                 Some(true) => match self.free_permit() {
-                    Some(permit) => self.fire(&tasks, entry.run, Some(permit)),
+                    Some(permit) => self.fire(&tasks, entry.number, Some(permit)),
                     None => self.postpone(entry),
                 },
             }
@@ -92,26 +92,26 @@ impl Background {
                 continue;
             };
             let Some(tasks) = entry.tasks.upgrade() else { continue };
-            match self.fire_with(&tasks, entry.run, Some(permit)) {
+            match self.fire_with(&tasks, entry.number, Some(permit)) {
                 Some(unused) => permit = unused,
                 None => return,
             }
         }
     }
 
-    fn fire(&self, tasks: &Arc<ObjectTasks>, run: u32, permit: Option<OwnedSemaphorePermit>) {
+    fn fire(&self, tasks: &Arc<ObjectTasks>, number: u32, permit: Option<OwnedSemaphorePermit>) {
         // Dropping an unused permit frees it.
-        drop(self.fire_with(tasks, run, permit));
+        drop(self.fire_with(tasks, number, permit));
     }
 
     /// Gives the permit back if nothing is called.
     fn fire_with(
         &self,
         tasks: &Arc<ObjectTasks>,
-        run: u32,
+        number: u32,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Option<OwnedSemaphorePermit> {
-        let mut follow_up = self.with_context(|context| tasks.fire(run, context));
+        let mut follow_up = self.with_context(|context| tasks.fire(number, context));
         let Some(call) = follow_up.call.take() else {
             self.follow_up(tasks, follow_up);
             return permit;
@@ -170,7 +170,7 @@ impl Background {
     /// Drops stale entries, if there are too many of them.
     fn compact(&self) {
         let Some(mut entries) = lock(&self.inner.schedule).take_if_stale() else { return };
-        entries.retain(|entry| entry.tasks.upgrade().is_some_and(|tasks| tasks.is_for_timer(entry.run).is_some()));
+        entries.retain(|entry| entry.tasks.upgrade().is_some_and(|tasks| tasks.is_for_timer(entry.number).is_some()));
         lock(&self.inner.schedule).refill(entries);
     }
 }

@@ -1,5 +1,4 @@
-//! 6. The permit of a worker: how many workers decide and patch at once, and how a worker that only waits lends
-//! its permit to others.
+//! 6. The permits of workers: they limit how many decide and patch at once. A worker that only waits lends its permit.
 //!
 //! The queue gives a permit to each worker it starts. Calls of handlers lend it while they take long.
 

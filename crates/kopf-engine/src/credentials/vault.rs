@@ -68,8 +68,8 @@ struct Inner {
 
 struct State {
     /// What can be used now, the best one first; empty means: a login is needed.
-    entries: Vec<Entry>,
-    /// The number of the latest entry ever made.
+    active: Vec<ActiveCredentials>,
+    /// The number of the latest session ever made.
     last_generation: u64,
     /// Refusals in a row, without a single accepted request in between.
     refusals: u32,
@@ -78,7 +78,7 @@ struct State {
 }
 
 /// One client in use.
-struct Entry {
+struct ActiveCredentials {
     session: Session,
     priority: i64,
     expiration: Option<Timestamp>,
@@ -97,15 +97,15 @@ impl Vault {
 
     fn with_state(clock: Clock, log: Log, connect_timeout: Option<Duration>, client: Option<kube::Client>) -> Self {
         let fixed = client.is_some();
-        let entries = client
-            .map(|client| Entry {
+        let active = client
+            .map(|client| ActiveCredentials {
                 session: Session { connection: Arc::new(client.into()), generation: 1, server: None },
                 priority: 0,
                 expiration: None,
             })
             .into_iter()
             .collect();
-        let state = State { entries, last_generation: 1, refusals: 0, fixed };
+        let state = State { active, last_generation: 1, refusals: 0, fixed };
         Self {
             inner: Arc::new(Inner {
                 state: Mutex::new(state),
@@ -138,10 +138,10 @@ impl Vault {
     pub fn current(&self) -> Option<Session> {
         let now = self.inner.clock.now();
         let mut state = self.state();
-        let before = state.entries.len();
-        state.entries.retain(|entry| entry.expiration.is_none_or(|expiration| now < expiration));
-        let expired = before != state.entries.len();
-        let session = state.entries.first().map(|entry| entry.session.clone());
+        let before = state.active.len();
+        state.active.retain(|credentials| credentials.expiration.is_none_or(|expiration| now < expiration));
+        let expired = before != state.active.len();
+        let session = state.active.first().map(|credentials| credentials.session.clone());
         drop(state);
         if expired {
             self.announce();
@@ -154,7 +154,7 @@ impl Vault {
         self.state().fixed
     }
 
-    /// Reports that the credentials were refused. Says whether there will be others.
+    /// Reports that the credentials were refused. Returns whether there will be others.
     ///
     /// Reports about credentials that are not in use any more change nothing.
     pub fn invalidate(&self, generation: u64) -> bool {
@@ -162,9 +162,9 @@ impl Vault {
         if state.fixed {
             return false;
         }
-        let before = state.entries.len();
-        state.entries.retain(|entry| entry.session.generation != generation);
-        let dropped = before != state.entries.len();
+        let before = state.active.len();
+        state.active.retain(|credentials| credentials.session.generation != generation);
+        let dropped = before != state.active.len();
         if dropped {
             state.refusals = state.refusals.saturating_add(1);
         }
@@ -191,7 +191,7 @@ impl Vault {
     /// Reports that the credentials were accepted, so that the next refusal is a fresh one.
     pub fn confirm(&self, generation: u64) {
         let mut state = self.state();
-        let current = state.entries.first().is_some_and(|entry| entry.session.generation == generation);
+        let current = state.active.first().is_some_and(|credentials| credentials.session.generation == generation);
         if state.refusals != 0 && current {
             let refusals = std::mem::take(&mut state.refusals);
             drop(state);
@@ -229,15 +229,15 @@ impl Vault {
 
     fn replace(&self, connections: Vec<(i64, Connection, Option<Arc<str>>)>) {
         let mut state = self.state();
-        state.entries.clear();
+        state.active.clear();
         for (priority, connection, server) in connections {
             state.last_generation += 1;
             let expiration = *connection.client().valid_until();
             let session = Session { connection: Arc::new(connection), generation: state.last_generation, server };
-            state.entries.push(Entry { session, priority, expiration });
+            state.active.push(ActiveCredentials { session, priority, expiration });
         }
         // The sort is stable: among equals, the order of the login handlers decides.
-        state.entries.sort_by_key(|entry| std::cmp::Reverse(entry.priority));
+        state.active.sort_by_key(|credentials| std::cmp::Reverse(credentials.priority));
         drop(state);
         self.announce();
     }
@@ -276,7 +276,7 @@ impl Vault {
     }
 
     fn earliest_expiration(&self) -> Option<Timestamp> {
-        self.state().entries.iter().filter_map(|entry| entry.expiration).min()
+        self.state().active.iter().filter_map(|credentials| credentials.expiration).min()
     }
 
     /// Waits for the time of the day; for ever if there is none.

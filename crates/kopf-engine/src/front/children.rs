@@ -20,7 +20,7 @@ pub struct ChildrenRequest {
     pub reply: oneshot::Sender<ChildrenReply>,
 }
 
-/// What a round of sub-handlers came to.
+/// The outcome of one batch of sub-handlers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChildrenReply {
     pub done: bool,
@@ -36,7 +36,7 @@ impl Children {
         (Self { requests }, receiver)
     }
 
-    /// Runs one round of sub-handlers; None if the cycle is over.
+    /// Runs one batch of sub-handlers; None if the cycle is over.
     pub async fn execute(&self, handlers: Vec<Arc<Handler>>, lifecycle: Option<Lifecycle>) -> Option<ChildrenReply> {
         let (reply, answer) = oneshot::channel();
         self.requests.clone().send(ChildrenRequest { handlers, lifecycle, reply }).await.ok()?;

@@ -4,32 +4,32 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use kopf_object::Body;
 
-/// The newest state of an object, for as long as its daemon or timer is called.
+/// The latest state of an object, for as long as its daemon or timer is called.
 #[derive(Debug)]
 pub struct LiveBody {
-    newest: RwLock<(u64, Arc<[u8]>)>,
+    latest: RwLock<(u64, Arc<[u8]>)>,
 }
 
 impl LiveBody {
     /// With the JSON text of the object.
     pub fn new(raw: Arc<[u8]>) -> Self {
-        Self { newest: RwLock::new((0, raw)) }
+        Self { latest: RwLock::new((0, raw)) }
     }
 
     pub(crate) fn replace(&self, raw: Arc<[u8]>) {
-        let mut newest = self.newest.write().unwrap_or_else(PoisonError::into_inner);
-        *newest = (newest.0 + 1, raw);
+        let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);
+        *latest = (latest.0 + 1, raw);
     }
 
     /// The JSON text and its number, if it is newer than the one with that number.
     pub fn newer_than(&self, seen: Option<u64>) -> Option<(u64, Arc<[u8]>)> {
-        let newest = self.newest.read().unwrap_or_else(PoisonError::into_inner);
-        (seen != Some(newest.0)).then(|| (newest.0, Arc::clone(&newest.1)))
+        let latest = self.latest.read().unwrap_or_else(PoisonError::into_inner);
+        (seen != Some(latest.0)).then(|| (latest.0, Arc::clone(&latest.1)))
     }
 
     /// The current object.
     pub fn body(&self) -> Result<Body, serde_json::Error> {
-        let raw = Arc::clone(&self.newest.read().unwrap_or_else(PoisonError::into_inner).1);
+        let raw = Arc::clone(&self.latest.read().unwrap_or_else(PoisonError::into_inner).1);
         Body::parse(raw)
     }
 }

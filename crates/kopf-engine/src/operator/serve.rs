@@ -18,7 +18,7 @@ use crate::discovery::schema::SchemaBook;
 use crate::front::{SelectorCallbacks, Services};
 use crate::patching::{PatchDeps, Patcher};
 use crate::peering::{self, Peering, PeeringDeps};
-use crate::probes::Phase;
+use crate::probes::OperatorPhase;
 use crate::queue::{Queue, WeakQueue};
 use crate::stream::first_page;
 use crate::support::idle::IdleDetector;
@@ -277,7 +277,7 @@ fn start_reviews(
 async fn run_until_stopped(operator: &Operator, mut assembled: Assembled, stop: &Stop) -> Result<(), OperatorError> {
     let mut ending = Ok(());
     let ready = || {
-        operator.health.enter(Phase::Working);
+        operator.health.enter(OperatorPhase::Working);
         operator.caller.front.ready();
     };
     tokio::select! {

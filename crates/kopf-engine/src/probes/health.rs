@@ -20,14 +20,14 @@ const INTERVAL: Duration = Duration::from_secs(3);
 
 /// Where the operator is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum OperatorPhase {
     /// The startup handlers are being called, or it logs in.
     Starting,
     Working,
     Stopping,
 }
 
-const PHASES: [Phase; 3] = [Phase::Starting, Phase::Working, Phase::Stopping];
+const OPERATOR_PHASES: [OperatorPhase; 3] = [OperatorPhase::Starting, OperatorPhase::Working, OperatorPhase::Stopping];
 
 #[derive(Default)]
 pub(crate) struct Health {
@@ -61,12 +61,12 @@ pub(super) fn is_over(now: Instant, since: Instant, limit: Duration) -> bool {
 }
 
 impl Health {
-    pub(crate) fn enter(&self, phase: Phase) {
+    pub(crate) fn enter(&self, phase: OperatorPhase) {
         self.phase.store(phase as u8, Ordering::Relaxed);
     }
 
-    pub(crate) fn phase(&self) -> Phase {
-        PHASES.get(usize::from(self.phase.load(Ordering::Relaxed))).copied().unwrap_or(Phase::Starting)
+    pub(crate) fn phase(&self) -> OperatorPhase {
+        OPERATOR_PHASES.get(usize::from(self.phase.load(Ordering::Relaxed))).copied().unwrap_or(OperatorPhase::Starting)
     }
 
     /// From now on, the monitor pings the API, too.
@@ -91,9 +91,9 @@ impl Health {
     /// Why the operator does not do its work yet, or not any more.
     pub(crate) fn reasons_to_wait(&self) -> Option<String> {
         match self.phase() {
-            Phase::Starting => Some("the operator is starting".to_owned()),
-            Phase::Stopping => Some("the operator is stopping".to_owned()),
-            Phase::Working => None,
+            OperatorPhase::Starting => Some("the operator is starting".to_owned()),
+            OperatorPhase::Stopping => Some("the operator is stopping".to_owned()),
+            OperatorPhase::Working => None,
         }
     }
 
@@ -157,10 +157,10 @@ mod tests {
     #[test]
     fn phases() {
         let health = Health::default();
-        assert_eq!(health.phase(), Phase::Starting);
-        for phase in PHASES {
+        assert_eq!(health.phase(), OperatorPhase::Starting);
+        for phase in OPERATOR_PHASES {
             health.enter(phase);
-            assert_eq!((health.phase(), health.reasons_to_wait().is_none()), (phase, phase == Phase::Working));
+            assert_eq!((health.phase(), health.reasons_to_wait().is_none()), (phase, phase == OperatorPhase::Working));
         }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct ObjectMemory {
     pub own_updates: u8,
     /// It is not in the cluster any more, but its deletion is still to be handled, in memory.
     pub is_gone: bool,
-    /// The newest version that was looked at or made by our own patch.
+    /// The latest version that was looked at or made by our own patch.
     pub version: Option<Version>,
     /// What the finished handlers of an unfinished handling have seen; None when nothing is under way.
     pub partly_handled: Option<Arc<Value>>,
@@ -53,7 +53,7 @@ impl ObjectMemory {
         self.partly_handled.is_none() && !self.throttle.is_on() && self.background.is_none() && !self.is_gone
     }
 
-    /// Remembers the newest version.
+    /// Remembers the latest version.
     pub(crate) fn saw(&mut self, version: Option<Version>) {
         self.version = self.version.max(version);
     }

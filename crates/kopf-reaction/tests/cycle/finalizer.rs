@@ -10,7 +10,7 @@ use crate::{on, spec};
 #[test]
 fn the_finalizer_comes_first_and_goes_last() {
     let mut scenario = Scenario::new(spec(), vec![on(0, "c", "create"), on(1, "d", "delete")]);
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -26,7 +26,7 @@ fn the_finalizer_comes_first_and_goes_last() {
         "#,
     );
     scenario.delete();
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -41,7 +41,7 @@ fn the_finalizer_comes_first_and_goes_last() {
     );
     assert!(!scenario.object.exists);
     scenario.event = Some(EventType::Deleted);
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -55,7 +55,7 @@ fn the_finalizer_comes_first_and_goes_last() {
 fn one_function_for_creation_and_deletion_needs_the_finalizer() {
     let deleting = declare(1, "a", json!({"fn": 0, "reason": "delete", "requires_finalizer": true}));
     let mut scenario = Scenario::new(spec(), vec![on(0, "a", "create"), deleting]);
-    scenario.turn();
+    scenario.run_cycle();
     check(
         &mut scenario,
         r#"
@@ -69,7 +69,7 @@ fn one_function_for_creation_and_deletion_needs_the_finalizer() {
 fn the_finalizer_goes_when_nobody_needs_it() {
     let content = json!({"metadata": {"finalizers": ["kopf.zalando.org/KopfFinalizerMarker"]}, "spec": {"x": 1}});
     let mut scenario = Scenario::new(content, vec![on(0, "c", "create")]);
-    scenario.turn();
+    scenario.run_cycle();
     check(
         &mut scenario,
         r#"
@@ -83,7 +83,7 @@ fn the_finalizer_goes_when_nobody_needs_it() {
 fn optional_deletion_handlers_do_not_hold() {
     let optional = declare(0, "d", json!({"reason": "delete", "requires_finalizer": false}));
     let mut scenario = Scenario::new(spec(), vec![optional]);
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -94,7 +94,7 @@ fn optional_deletion_handlers_do_not_hold() {
     );
     scenario.object.edit(|value| value["metadata"]["finalizers"] = json!(["example.com/other"]));
     scenario.delete();
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"

@@ -16,7 +16,7 @@ fn children() {
         .with_outcomes("p/a", [Ok(Some(json!("one")))])
         .with_outcomes("p/b", [temporary(5.0)]);
     scenario.children.insert("p", vec![declare(10, "p/a", json!({})), declare(11, "p/b", json!({}))]);
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -67,7 +67,7 @@ fn storages_and_lifecycles_of_the_user() {
             settings.diffbase = DiffBaseStorage::Front;
             settings.lifecycle = Lifecycle::Front;
         });
-    scenario.turn();
+    scenario.run_cycle();
     check(
         &mut scenario,
         r#"
@@ -82,7 +82,7 @@ fn storages_and_lifecycles_of_the_user() {
             delay: 0
         "#,
     );
-    scenario.turn();
+    scenario.run_cycle();
     check(
         &mut scenario,
         r#"
@@ -110,7 +110,7 @@ fn storages_in_the_status() {
             settings.progress = ProgressStorage::Status { field: progress, touch_field: touch, write: true };
             settings.diffbase = DiffBaseStorage::Status { field: field("status.my.last"), ignored_fields: Vec::new() };
         });
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -164,7 +164,7 @@ fn callbacks_of_filters_are_asked_once_and_only_if_needed() {
     ];
     let mut scenario = Scenario::new(json!({"metadata": {"labels": {"tier": "gold"}}}), handlers);
     scenario.callbacks = HashMap::from([(1, false), (2, true)]);
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -189,10 +189,10 @@ fn event_handlers_are_called_for_every_event() {
     let mut scenario = Scenario::new(spec(), vec![event_handler(0, "a"), event_handler(1, "b")])
         .with_outcomes("a", [arbitrary()])
         .with_outcomes("b", [Ok(Some(json!(5)))]);
-    scenario.turn();
-    scenario.turn();
+    scenario.run_cycle();
+    scenario.run_cycle();
     scenario.event = Some(EventType::Deleted);
-    scenario.turn();
+    scenario.run_cycle();
     check(
         &mut scenario,
         r#"
@@ -219,7 +219,7 @@ fn outdated_bodies() {
     let event_handler = declare(0, "e", json!({"kind": "watching"}));
     let mut scenario = Scenario::new(spec(), vec![event_handler, on(1, "c", "create"), on(2, "d", "delete")]);
     scenario.consistent = false;
-    scenario.turn();
+    scenario.run_cycle();
     check(
         &mut scenario,
         r#"
@@ -236,7 +236,7 @@ fn objects_of_no_interest() {
     let filtered = declare(0, "c", json!({"reason": "create", "labels": {"tier": {"equals": "gold"}}}));
     let broken = json!({"metadata": {"annotations": {"kopf.zalando.org/last-handled-configuration": "{"}}});
     let mut scenario = Scenario::new(broken, vec![filtered]);
-    scenario.play();
+    scenario.run_until_idle();
     check(&mut scenario, "");
 }
 
@@ -245,7 +245,7 @@ fn deletions_that_are_not_ours() {
     let held_by_others = json!({"metadata": {"finalizers": ["example.com/other"]}, "spec": {"x": 1}});
     let mut scenario = Scenario::new(held_by_others, vec![on(0, "d", "delete")]);
     scenario.delete();
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -253,7 +253,7 @@ fn deletions_that_are_not_ours() {
         "#,
     );
     scenario.event = Some(EventType::Deleted);
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"

@@ -12,7 +12,7 @@ use crate::{arbitrary, on, spec, temporary};
 fn creation_with_one_handler() {
     let mut scenario =
         Scenario::new(spec(), vec![on(0, "a", "create")]).with_outcomes("a", [Ok(Some(json!({"done": true})))]);
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -31,7 +31,7 @@ fn creation_with_one_handler() {
 #[test]
 fn two_handlers_one_after_another() {
     let mut scenario = Scenario::new(spec(), vec![on(0, "a", "create"), on(1, "b", "create")]);
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -60,7 +60,7 @@ fn failing_and_retrying() {
     let limited = declare(0, "a", json!({"reason": "create", "retries": 3, "timeout": 1000}));
     let mut scenario =
         Scenario::new(spec(), vec![limited]).with_outcomes("a", [temporary(5.0), arbitrary(), arbitrary()]);
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -96,7 +96,7 @@ fn errors_that_are_ignored_or_final() {
         .with_outcomes("a", [arbitrary()])
         .with_outcomes("b", [arbitrary()])
         .with_settings(|settings| settings.lifecycle = Lifecycle::AllAtOnce);
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -118,10 +118,10 @@ fn errors_that_are_ignored_or_final() {
 fn a_time_out_in_downtime() {
     let limited = declare(0, "a", json!({"reason": "create", "timeout": 30}));
     let mut scenario = Scenario::new(spec(), vec![limited]).with_outcomes("a", [temporary(5.0)]);
-    scenario.turn();
+    scenario.run_cycle();
     scenario.now = scenario.now.checked_add(SignedDuration::from_secs(3600)).expect("a time");
     scenario.protocol.clear();
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"

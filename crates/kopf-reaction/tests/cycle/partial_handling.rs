@@ -11,10 +11,10 @@ use crate::{handled, on, spec, temporary};
 fn a_change_amid_the_handling_becomes_the_next_update() {
     let mut scenario = Scenario::new(handled(spec(), spec()), vec![on(0, "a", "update"), on(1, "b", "update")]);
     scenario.edit(json!({"spec": {"x": 2}}));
-    scenario.turn();
+    scenario.run_cycle();
     scenario.protocol.clear();
     scenario.edit(json!({"spec": {"x": 3}}));
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -46,10 +46,10 @@ fn a_change_amid_the_handling_becomes_the_next_update() {
 fn a_change_while_the_operator_is_down_amid_the_handling_becomes_the_next_update() {
     let mut scenario = Scenario::new(handled(spec(), spec()), vec![on(0, "a", "update"), on(1, "b", "update")]);
     scenario.edit(json!({"spec": {"x": 2}}));
-    scenario.turn();
+    scenario.run_cycle();
     scenario.edit(json!({"spec": {"x": 3}}));
     scenario.restart();
-    scenario.play();
+    scenario.run_until_idle();
     let lines = scenario.protocol.iter().filter(|line| line.starts_with("call: ") || line.contains("diff: "));
     let expected = [
         "debug: Updating diff: (('change', ('spec', 'x'), 1, 2),)",
@@ -67,16 +67,16 @@ fn processed(scenario: &Scenario) -> Vec<&str> {
     scenario.protocol.iter().filter(|line| line.contains(" is processed: ")).map(String::as_str).collect()
 }
 
-/// Handlers that have seen the newest state are not called in the next update, but still count in the creation.
+/// Handlers that have seen the latest state are not called in the next update, but still count in the creation.
 #[test]
 fn handlers_that_have_seen_the_current_state_count_once_per_batch() {
     let mut scenario = Scenario::new(
         spec(),
         vec![on(0, "a", "create"), on(1, "b", "create"), declare(2, "f", json!({"field": ["spec", "x"]}))],
     );
-    scenario.turn();
+    scenario.run_cycle();
     scenario.edit(json!({"spec": {"y": 2}}));
-    scenario.play();
+    scenario.run_until_idle();
     assert_eq!(processed(&scenario)[0], "info: Creation is processed: 3 succeeded; 0 failed.");
 }
 
@@ -84,7 +84,7 @@ fn handlers_that_have_seen_the_current_state_count_once_per_batch() {
 fn functions_with_one_id_share_one_record_and_count_once() {
     let handlers = vec![on(0, "a", "create"), on(1, "a", "resume"), on(2, "b", "create")];
     let mut scenario = Scenario::new(spec(), handlers).with_outcomes("a", [temporary(1.0)]);
-    scenario.play();
+    scenario.run_until_idle();
     assert_eq!(processed(&scenario), ["info: Creation is processed: 2 succeeded; 0 failed."]);
 }
 
@@ -93,10 +93,10 @@ fn functions_with_one_id_share_one_record_and_count_once() {
 fn a_change_that_is_taken_back_is_undone() {
     let mut scenario = Scenario::new(handled(spec(), spec()), vec![on(0, "a", "update"), on(1, "b", "update")]);
     scenario.edit(json!({"spec": {"x": 2}}));
-    scenario.turn();
+    scenario.run_cycle();
     scenario.protocol.clear();
     scenario.edit(json!({"spec": {"x": 1}}));
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"

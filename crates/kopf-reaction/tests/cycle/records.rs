@@ -18,7 +18,7 @@ fn unreadable_records_are_logged_and_replaced() {
     let content = json!({"metadata": {"annotations": annotations}, "spec": {"x": 1}});
     let mut scenario = Scenario::new(content, vec![on(0, "a", "create"), on(1, "b", "create")])
         .with_settings(|settings| settings.lifecycle = Lifecycle::AllAtOnce);
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -45,7 +45,7 @@ fn unreadable_records_are_logged_and_replaced() {
 fn unreadable_records_are_removed_from_unchanged_objects() {
     let broken = json!({"metadata": {"annotations": {"kopf.zalando.org/a": "{"}}, "spec": {"x": 1}});
     let mut scenario = Scenario::new(handled(broken, spec()), vec![on(0, "a", "update")]);
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -64,7 +64,7 @@ fn progress_of_handlers_that_do_not_match_any_more() {
     let content = json!({"metadata": {"annotations": {"kopf.zalando.org/a": record}}, "spec": {"x": 1, "y": 1}});
     let field = declare(0, "a", json!({"reason": "update", "field": ["spec", "x"], "field_needs_change": true}));
     let mut scenario = Scenario::new(handled(content, spec()), vec![field]);
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -83,7 +83,7 @@ fn half_finished_retries_of_kopf_are_taken_over() {
     let annotations = json!({"kopf.zalando.org/a": record, "kopf.zalando.org/touch-dummy": "2026"});
     let content = json!({"metadata": {"annotations": annotations}, "spec": {"x": 1}});
     let mut scenario = Scenario::new(content, vec![on(0, "a", "create")]).listed();
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"

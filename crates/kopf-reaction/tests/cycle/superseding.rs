@@ -10,12 +10,12 @@ use crate::{handled, on, spec, temporary};
 fn creation_is_superseded_by_deletion() {
     let handlers = vec![on(0, "a", "create"), on(1, "b", "create"), on(2, "d", "delete")];
     let mut scenario = Scenario::new(spec(), handlers).with_outcomes("b", [temporary(60.0)]);
-    scenario.turn();
-    scenario.turn();
-    scenario.turn();
+    scenario.run_cycle();
+    scenario.run_cycle();
+    scenario.run_cycle();
     scenario.protocol.clear();
     scenario.delete();
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -40,12 +40,12 @@ fn a_function_that_has_created_is_still_called_to_delete() {
     let deleting = declare(2, "a", json!({"fn": 0, "reason": "delete", "requires_finalizer": true}));
     let handlers = vec![on(0, "a", "create"), on(1, "b", "create"), deleting];
     let mut scenario = Scenario::new(spec(), handlers).with_outcomes("b", [temporary(60.0)]);
-    scenario.turn();
-    scenario.turn();
-    scenario.turn();
+    scenario.run_cycle();
+    scenario.run_cycle();
+    scenario.run_cycle();
     scenario.protocol.clear();
     scenario.delete();
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -69,7 +69,7 @@ fn resuming_without_changes() {
     let resuming = declare(0, "r", json!({"initial": true}));
     let content = handled(spec(), spec());
     let mut scenario = Scenario::new(content, vec![resuming, on(1, "u", "update")]).listed();
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -87,7 +87,7 @@ fn resuming_is_mixed_into_an_update() {
     let resuming = declare(0, "r", json!({"initial": true}));
     let content = handled(json!({"spec": {"x": 2}}), spec());
     let mut scenario = Scenario::new(content, vec![resuming, on(1, "u", "update")]).listed();
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -118,11 +118,11 @@ fn resuming_is_superseded_by_an_update_and_goes_on() {
     let resuming = |index, id| declare(index, id, json!({"initial": true}));
     let handlers = vec![resuming(0, "r"), resuming(1, "s"), on(2, "u", "update")];
     let mut scenario = Scenario::new(handled(spec(), spec()), handlers).with_outcomes("s", [temporary(60.0)]).listed();
-    scenario.turn();
-    scenario.turn();
+    scenario.run_cycle();
+    scenario.run_cycle();
     scenario.protocol.clear();
     scenario.edit(json!({"spec": {"x": 2}}));
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -156,7 +156,7 @@ fn field_handlers_see_only_their_field() {
     let field = declare(0, "f/spec.x", json!({"field": ["spec", "x"], "field_needs_change": true}));
     let mut scenario = Scenario::new(handled(spec(), spec()), vec![field]);
     scenario.edit(json!({"spec": {"y": 1}}));
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"
@@ -167,7 +167,7 @@ fn field_handlers_see_only_their_field() {
         "#,
     );
     scenario.edit(json!({"spec": {"x": 2}}));
-    scenario.play();
+    scenario.run_until_idle();
     check(
         &mut scenario,
         r#"

@@ -21,7 +21,7 @@ pub(crate) struct Simulation {
     pub history: History,
     /// How many patches had anything in them.
     pub patches: usize,
-    /// What was said to people.
+    /// The log lines about the object.
     pub logged: Vec<String>,
     /// What the storages of the user keep, if there are such.
     database: Database,
@@ -32,7 +32,7 @@ pub(crate) struct Simulation {
     random: Random,
     /// What comes of the next calls, the next one last; afterwards all goes well.
     fortunes: Vec<Fortune>,
-    /// All bodies that were there.
+    /// All bodies that there ever were.
     bodies: Vec<Body>,
     /// For failing tests.
     log: Vec<String>,
@@ -48,7 +48,7 @@ pub(crate) struct Operator {
     event: Option<EventType>,
     /// The object was handled before this process began.
     pub was_handled: bool,
-    /// The handlers that had their turn, at least in vain: their time may be over before they are called.
+    /// The handlers that were due, even in vain: they may time out before they are called.
     pub served: HashSet<Arc<str>>,
 }
 
@@ -58,7 +58,7 @@ struct Database {
     essence: Option<Value>,
 }
 
-/// What is known about the past, to tell in the end whether anything was lost.
+/// What is known about the past, to check in the end that nothing was lost.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     /// What each handler has seen (of its field) when it was finished, and whether it succeeded.
@@ -111,16 +111,16 @@ impl Random {
     }
 }
 
-/// What comes after a turn.
-enum After {
+/// What comes after a cycle.
+enum AfterCycle {
     Again,
     Wait(f64),
-    Rest,
+    Idle,
 }
 
 impl Simulation {
     /// The whole life, to its calm end.
-    pub(crate) fn play(life: &Life) -> Self {
+    pub(crate) fn run_life(life: &Life) -> Self {
         let mut simulation = Self::new(life);
         for action in &life.actions {
             simulation.act(action);
@@ -168,8 +168,8 @@ impl Simulation {
             Action::Later(seconds) => self.pass(f64::from(*seconds)),
             Action::Restart => self.restart(),
             Action::Stale(choice) => self.look_at_stale_body(usize::from(*choice)),
-            Action::Turn(fate, edit) => {
-                self.turn(fate, edit.as_ref());
+            Action::Cycle(fate, edit) => {
+                self.run_cycle(fate, edit.as_ref());
             }
         }
     }
@@ -184,17 +184,17 @@ impl Simulation {
             }
         });
         for _ in 0..500 {
-            match self.turn(&Fate::Fine, None) {
-                After::Rest => return,
-                After::Wait(seconds) => self.pass(seconds),
-                After::Again => {}
+            match self.run_cycle(&Fate::Fine, None) {
+                AfterCycle::Idle => return,
+                AfterCycle::Wait(seconds) => self.pass(seconds),
+                AfterCycle::Again => {}
             }
         }
         panic!("It never becomes idle.\n{}", self.story());
     }
 
     /// The last event of an object that is gone.
-    pub(crate) fn say_goodbye(&mut self) {
+    pub(crate) fn check_last_event(&mut self) {
         let mut cycle = self.cycle(self.object.body(), Some(EventType::Deleted), true);
         let conclusion = self.run(&mut cycle, None, None, &mut self.draft()).expect("not killed");
         assert!(conclusion.patch.is_empty() && conclusion.operations.is_empty(), "{conclusion:#?}");
@@ -261,7 +261,7 @@ impl Simulation {
         }
     }
 
-    /// Somebody else changes the object, and the watch tells it.
+    /// Somebody else changes the object, and the watch reports it.
     fn change(&mut self, change: impl FnOnce(&mut Value)) {
         let before = self.object.version();
         self.object.edit(change);
@@ -310,9 +310,9 @@ impl Simulation {
         assert_eq!(conclusion.partly_handled, self.operator.partly_handled);
     }
 
-    fn turn(&mut self, fate: &Fate, meanwhile: Option<&Edit>) -> After {
+    fn run_cycle(&mut self, fate: &Fate, meanwhile: Option<&Edit>) -> AfterCycle {
         if !self.object.exists {
-            return After::Rest;
+            return AfterCycle::Idle;
         }
         self.pass(1.0);
         let (body, version, event) = (self.object.body(), self.object.version(), self.operator.event.take());
@@ -321,7 +321,7 @@ impl Simulation {
         let steps = if let Fate::KilledAfter(steps) = fate { Some(*steps) } else { None };
         let Some(conclusion) = self.run(&mut cycle, steps, meanwhile, &mut draft) else {
             self.restart();
-            return After::Again;
+            return AfterCycle::Again;
         };
         let cause = Arc::clone(cycle.cause().expect("a cause"));
         self.observe(cause.reason);
@@ -333,16 +333,23 @@ impl Simulation {
         self.log.push(format!("  {:?}: {}\n    {}", cause.reason, conclusion.patch.as_value(), texts.join("\n    ")));
         self.logged.extend(texts);
         match fate {
-            Fate::Refused => After::Again,
+            Fate::Refused => AfterCycle::Again,
             Fate::KilledBeforePatch => {
                 self.restart();
-                After::Again
+                AfterCycle::Again
             }
             _ => self.apply(&cause, conclusion, version, fate, draft),
         }
     }
 
-    fn apply(&mut self, cause: &Cause, conclusion: CycleConclusion, version: u64, fate: &Fate, draft: Draft) -> After {
+    fn apply(
+        &mut self,
+        cause: &Cause,
+        conclusion: CycleConclusion,
+        version: u64,
+        fate: &Fate,
+        draft: Draft,
+    ) -> AfterCycle {
         let (known, stored) = (self.object.version(), self.stored_essence());
         let mut patch = conclusion.patch.clone();
         for (id, result) in &conclusion.results {
@@ -358,7 +365,7 @@ impl Simulation {
         if (conclusion.fully_handled || essence != stored) && essence != cause.new {
             // What comes next is another update, even if it happens to have the same old and new.
             self.history.succeeded.clear();
-            // It is remembered by this operator only what the handlers have seen, as that is not what is stored.
+            // Only this operator remembers what the handlers have seen: it is not what is stored.
             let all = self.handlers.distinct_change_handlers.iter().chain(self.children.values().flatten());
             self.history.finished_in_batch.extend(all.map(|handler| Arc::clone(&handler.id)));
         }
@@ -366,20 +373,20 @@ impl Simulation {
             // The progress of the deletion is purged already, but the object is still held: it is deleted again.
             self.history.succeeded.retain(|(_, reason, ..)| *reason != Reason::Delete);
             self.restart();
-            return After::Again;
+            return AfterCycle::Again;
         }
         self.operator.fully_handled |= conclusion.fully_handled;
         self.operator.partly_handled = conclusion.partly_handled;
         if let Some(change) = conclusion.finalizer {
-            // The answer of the merge-patch is the newest body, unless somebody else has changed the object before.
+            // The answer of the merge-patch is the latest body, unless somebody else has changed the object before.
             let guard = if known == version { self.object.version() } else { version };
             self.object.change_finalizer(change, guard);
         }
         if self.object.version() != known || self.operator.event.is_some() {
             self.bodies.push(self.object.body());
-            return After::Again;
+            return AfterCycle::Again;
         }
-        conclusion.delay.map_or(After::Rest, After::Wait)
+        conclusion.delay.map_or(AfterCycle::Idle, AfterCycle::Wait)
     }
 
     /// What the storages of the user do.

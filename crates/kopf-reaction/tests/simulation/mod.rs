@@ -1,6 +1,6 @@
-//! One object in a simulated cluster: enough of the API's behaviour to play through the life of an object.
+//! One object in a simulated cluster: enough of the API to simulate the life of an object.
 //!
-//! Shared by the tests: `life.rs` plays random lives ([`plan`], [`simulation`]), `cycle.rs` plays
+//! Shared by the tests: `life.rs` simulates random lives ([`plan`], [`simulation`]), `cycle` runs
 //! written scenarios ([`scenario`]).
 
 #![allow(dead_code, reason = "each test crate uses its own part of it")]

@@ -73,7 +73,7 @@ pub(crate) enum Edit {
     Delete,
 }
 
-/// What becomes of one turn of the operator.
+/// The fate of one cycle of the operator.
 #[derive(Clone, Debug)]
 pub(crate) enum Fate {
     /// All goes well.
@@ -90,8 +90,8 @@ pub(crate) enum Fate {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
-    /// One turn; meanwhile, when the handlers are called, the user may do something.
-    Turn(Fate, Option<Edit>),
+    /// One cycle; while it calls the handlers, the user may edit the object.
+    Cycle(Fate, Option<Edit>),
     Edit(Edit),
     Later(u16),
     Restart,
@@ -156,7 +156,7 @@ pub(crate) fn actions() -> impl Strategy<Value = Action> {
         1 => Just(Fate::Refused),
     ];
     prop_oneof![
-        10 => (fates, prop::option::weighted(0.2, edits())).prop_map(|(fate, edit)| Action::Turn(fate, edit)),
+        10 => (fates, prop::option::weighted(0.2, edits())).prop_map(|(fate, edit)| Action::Cycle(fate, edit)),
         4 => edits().prop_map(Action::Edit),
         2 => (0..600u16).prop_map(Action::Later),
         1 => Just(Action::Restart),

@@ -1,4 +1,4 @@
-//! A stage for written scenarios: the operator is played step by step, and everything that happens is protocolled.
+//! Written scenarios: a simulated operator runs cycle by cycle, and records everything that happens.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -86,10 +86,10 @@ impl Scenario {
     }
 
     /// Cycles until the operator is idle, waiting as long as the delays say.
-    pub(crate) fn play(&mut self) {
+    pub(crate) fn run_until_idle(&mut self) {
         for _ in 0..20 {
             let before = self.object.version();
-            let Some(delay) = self.turn() else { return };
+            let Some(delay) = self.run_cycle() else { return };
             if self.object.version() == before && delay == 0.0 {
                 return;
             }
@@ -98,8 +98,8 @@ impl Scenario {
         panic!("It never ends.\n{}", self.protocol.join("\n"));
     }
 
-    /// One turn; gives the delay to the next one, None if the object is gone.
-    pub(crate) fn turn(&mut self) -> Option<f64> {
+    /// One cycle; returns the delay until the next one, None if the object is gone.
+    pub(crate) fn run_cycle(&mut self) -> Option<f64> {
         let input = CycleInput {
             body: self.object.body(),
             event: self.event.take(),
@@ -205,7 +205,7 @@ impl Scenario {
                 let old = self.records.iter().find(|(id, _)| &**id == "essence").map(|(_, essence)| essence.clone());
                 EffectResult::Storage { old, new: Some(json!({"spec": body.spec()})), records: self.records.clone() }
             }
-            Effect::Background(_) => unreachable!("there are no daemons on this stage"),
+            Effect::Background(_) => unreachable!("no scenario has daemons"),
         }
     }
 
