@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub enum KubeconfigError {
     /// The file exists, and kopf did not write it.
     #[error(
-        "the file {} exists, and kopf did not write it. It may lead to a real cluster, so kopf leaves it as it is: \
+        "the file {} exists, and kopf did not write it. It may lead to a real cluster, so kopf leaves it unchanged: \
          name another file, or remove this one",
         path.display()
     )]

@@ -1,4 +1,4 @@
-//! Measures a cluster: how fast it starts and writes, what an object costs, how it performs with many watches.
+//! Measures a cluster: its start, its writes, the memory per object, reads and events with many watches.
 //!
 //! Run with: `cargo run --release -p kopf-cluster --example load -- start`, or
 //! `write [KUBECONFIG] [COUNT [CONNECTIONS]]`, `memory [COUNT]`, `watches [OBJECTS [WATCHERS]]`, `pods [COUNT]`,
@@ -18,7 +18,7 @@ use kube::{Client, Config};
 use mimalloc::MiMalloc;
 use tokio::sync::mpsc;
 
-/// As in the native module, with which `kopf cluster` runs.
+/// The measured figures are those of this allocator. `kopf cluster` itself runs with the allocator of the system.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -41,7 +41,7 @@ async fn main() -> Outcome<()> {
     }
 }
 
-/// From nothing to the first answer, in a process that has never had a cluster, and again.
+/// Measures the time to the first response, for the first cluster of the process and for another one.
 async fn start() -> Outcome<()> {
     for what in ["first cluster of the process", "second cluster of the process"] {
         let begin = Instant::now();
@@ -65,7 +65,7 @@ async fn start() -> Outcome<()> {
     Ok(())
 }
 
-/// Creates objects over TLS, on the server of a kubeconfig or on one of its own.
+/// Creates objects over TLS, on the server of a kubeconfig or on a server that it starts.
 async fn write(kubeconfig: Option<&str>, count: usize, connections: usize) -> Outcome<()> {
     let cluster = Cluster::new(Options::default());
     let (_server, text) = match kubeconfig.filter(|path| *path != "-") {
@@ -106,11 +106,11 @@ async fn write(kubeconfig: Option<&str>, count: usize, connections: usize) -> Ou
     Ok(())
 }
 
-/// What a stored object takes beyond its JSON.
+/// Measures the memory of a stored object beyond its JSON.
 async fn memory(count: usize) -> Outcome<()> {
     let cluster = Cluster::new(Options::default());
     let client = Client::new(cluster.service(), "default");
-    // The history has its full length before, so that only objects are counted.
+    // Fill the history first, so that only objects are counted.
     fill(&client, "before", 5000).await?;
     let list = || async {
         let text = client.request_text(http::Request::get(MAPS).body(Vec::new())?).await?;
@@ -130,7 +130,7 @@ async fn memory(count: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Many objects and many watches: how long a read takes, and how long an event takes to arrive.
+/// Measures the times of reads and of the delivery of events, with many objects and many watches.
 async fn watches(objects: usize, watchers: usize) -> Outcome<()> {
     let cluster = Cluster::new(Options::default());
     let server = serve(&cluster).await?;
@@ -162,7 +162,7 @@ async fn watches(objects: usize, watchers: usize) -> Outcome<()> {
     let (mut writes, mut reads, mut deliveries) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..200 {
         let sent = Instant::now();
-        writer.request_text(create(&format!("news-{round}"))?).await?;
+        writer.request_text(create(&format!("new-{round}"))?).await?;
         writes.push(sent.elapsed());
         let asked = Instant::now();
         let path = format!("{MAPS}/object-{}", (round * 7919) % objects);
@@ -180,7 +180,7 @@ async fn watches(objects: usize, watchers: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// From the creation of a deployment until all of its pods are ready.
+/// Measures the time from the creation of a deployment until all its pods are ready.
 async fn pods(count: usize) -> Outcome<()> {
     let cluster = Cluster::new(Options::default());
     let client = Client::new(cluster.service(), "default");
@@ -206,7 +206,7 @@ async fn pods(count: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Services, each of which gets an address that no other one has.
+/// Measures the creation of services, each of which gets a unique address.
 async fn services(count: usize) -> Outcome<()> {
     let cluster = Cluster::new(Options::default());
     let client = Client::new(cluster.service(), "default");
@@ -231,8 +231,8 @@ async fn fill(client: &Client, prefix: &str, count: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// A config map of about 500 bytes, as many are. The text is put together by hand, since the client shares the
-/// processors with what it measures.
+/// A typical config map of about 500 bytes. It is formatted without a serializer, since the client shares the
+/// processors with the measured server.
 fn create(name: &str) -> Outcome<http::Request<Vec<u8>>> {
     let settings = "x".repeat(200);
     let body = [
@@ -255,7 +255,7 @@ async fn serve(cluster: &Cluster) -> Outcome<Server> {
     Ok(cluster.serve(SocketAddr::from(([127, 0, 0, 1], 0))).await?)
 }
 
-/// A client with connections of its own.
+/// A client with separate connections.
 async fn connect(kubeconfig: &str) -> Outcome<Client> {
     let kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;

@@ -1,9 +1,11 @@
-//! From what a client sends to what may be stored: decoding, defaults, pruning, checks.
+//! From the body of a request to an object that may be stored: decoding, defaults, pruning, checks.
 //!
 //! The verbs call these steps in the order of a real server: [`decode`], then [`new_object`] or
 //! [`new_state`], which return an object that is ready for the store, or an error.
 
 mod decode;
+mod identity;
+mod metadata;
 pub(crate) mod ownership;
 mod repeated_errors;
 
@@ -17,14 +19,17 @@ use crate::go::structure::Structure;
 use crate::request::status::StatusError;
 use crate::state::State;
 use crate::support::clock::timestamp;
-use crate::values::names::{self, NameRule};
+use crate::values::names;
 use crate::webhooks::Admission;
+use identity::check_identity;
+use metadata::{copy_namespace, generate_name, keep_system_metadata, metadata_of, new_metadata, tidy};
 use ownership::Writer;
 
 pub(crate) use decode::{
     check_fields, check_type, decode, decode_noting_repeats, decode_options, type_mismatch, type_problem,
     unknown_fields,
 };
+pub(crate) use identity::check_name;
 
 /// Which part of an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,14 +43,14 @@ pub(crate) enum Part {
 /// On whose behalf an object is written.
 #[derive(Clone, Copy)]
 pub(crate) struct WriteOrigin<'a> {
-    /// Who owns the written fields; None if the bookkeeping of fields was done before.
+    /// Who owns the written fields; None if the managed fields are up to date already.
     pub writer: Option<&'a Writer>,
-    /// The webhooks to ask; None for writes of the server itself.
+    /// The admission by webhooks; None for writes of the server itself.
     pub admission: Option<&'a Admission<'a>>,
 }
 
-/// Makes a new object out of what was sent, as far as the webhooks agree. The attempt counts the
-/// names that were tried for it.
+/// Makes a new object from the body of a request, and lets the webhooks change or deny it. `attempt` is the
+/// number of generated names that were taken already.
 pub(crate) fn new_object(
     state: &State,
     resource: &ResourceType,
@@ -91,17 +96,8 @@ fn recorded_object(
     Ok(value)
 }
 
-/// The metadata of an object that is to be created.
-fn new_metadata(value: &mut Value) -> Result<&mut Map<String, Value>, StatusError> {
-    let metadata = metadata_of(value)?;
-    for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-        metadata.shift_remove(field);
-    }
-    Ok(metadata)
-}
-
-/// Makes a new object out of what was sent: identity, defaults, checks. Without a writer, the
-/// bookkeeping of fields is left as it was sent.
+/// Makes a new object from the body of a request: identity, defaults, checks. Without a writer, the
+/// managed fields stay unchanged.
 fn checked_object(
     state: &State,
     resource: &ResourceType,
@@ -126,7 +122,7 @@ fn checked_object(
     complete(resource, &mut value);
     tidy(&mut value);
     if let Some(writer) = writer {
-        // What the system adds from here on is not the writer's.
+        // The writer does not own the fields that the system adds from here on.
         ownership::record(state, resource, writer, None, &mut value)?;
     }
     generate_name(state, resource, metadata_of(&mut value)?);
@@ -152,8 +148,8 @@ fn refuse_version(value: &Value) -> Result<(), StatusError> {
     }
 }
 
-/// Makes the next state of an object out of its current one and what was sent for it, as far as
-/// the webhooks agree.
+/// Makes the next state of an object from the current one and the body of a request, and lets the webhooks
+/// change or deny it.
 pub(crate) fn new_state(
     state: &State,
     resource: &ResourceType,
@@ -185,13 +181,7 @@ pub(crate) fn new_state(
     Ok(checked)
 }
 
-fn copy_namespace(old: &Value, value: &mut Value) {
-    if let Some(namespace) = old["metadata"].get("namespace") {
-        value["metadata"]["namespace"] = namespace.clone();
-    }
-}
-
-/// Makes the next state of an object out of its current one and what was sent for it.
+/// Makes the next state of an object from the current one and the body of a request.
 fn checked_state(
     state: &State,
     resource: &ResourceType,
@@ -241,81 +231,6 @@ fn checked_state(
     }
     ownership::keep_times(old, &mut value);
     Ok(value)
-}
-
-/// The name, the uid and the version that were sent must be those of the object.
-fn check_identity(resource: &ResourceType, name: &str, old: &Value, value: &mut Value) -> Result<(), StatusError> {
-    check_name(name, value)?;
-    let metadata = metadata_of(value)?;
-    let text = |field: &str| metadata.get(field).and_then(Value::as_str).unwrap_or_default();
-    let current = |field: &str| old["metadata"][field].as_str().unwrap_or_default();
-    if !text("namespace").is_empty() && text("namespace") != current("namespace") {
-        return Err(StatusError::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
-    }
-    if !text("uid").is_empty() && text("uid") != current("uid") {
-        let why = format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/{}/{}{name}, ResourceVersion: 0, \
-             AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: {}",
-            registry_path(resource),
-            old["metadata"]["namespace"].as_str().map(|namespace| format!("{namespace}/")).unwrap_or_default(),
-            text("uid"),
-            current("uid")
-        );
-        return Err(StatusError::conflict(resource, name, &why));
-    }
-    match text("resourceVersion") {
-        "" | "0" => Ok(()),
-        sent if sent == current("resourceVersion") => Ok(()),
-        _ => Err(StatusError::modified(resource, name)),
-    }
-}
-
-/// The name in an object must be that in the path.
-pub(crate) fn check_name(name: &str, value: &Value) -> Result<(), StatusError> {
-    match value["metadata"]["name"].as_str().unwrap_or_default() {
-        "" => Err(StatusError::bad_request(format!(
-            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-        ))),
-        sent if sent != name => Err(StatusError::bad_request(format!(
-            "the name of the object ({sent}) does not match the name on the URL ({name})"
-        ))),
-        _ => Ok(()),
-    }
-}
-
-fn registry_path(resource: &ResourceType) -> String {
-    match (resource.group.as_str(), resource.plural.as_str()) {
-        (group, plural) if resource.custom().is_some() => format!("{group}/{plural}"),
-        ("", "replicationcontrollers") => "controllers".to_owned(),
-        ("", "endpoints") => "services/endpoints".to_owned(),
-        ("", "nodes") => "minions".to_owned(),
-        ("", "services") => "services/specs".to_owned(),
-        ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
-        (_, plural) => plural.to_owned(),
-    }
-}
-
-/// Restores the metadata that only the system sets.
-fn keep_system_metadata(old: &Value, value: &mut Value) {
-    const FIELDS: [&str; 8] = [
-        "uid",
-        "namespace",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "generation",
-        "selfLink",
-        "resourceVersion",
-    ];
-    let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else { return };
-    for field in FIELDS {
-        match old["metadata"].get(field) {
-            Some(kept) => metadata.insert(field.into(), kept.clone()),
-            None => metadata.shift_remove(field),
-        };
-    }
 }
 
 /// The current object with only the status of another one.
@@ -371,7 +286,7 @@ fn new_finalizers(old: &Value, new: &Value) -> Option<FieldError> {
     (!added.is_empty()).then(|| FieldError::forbidden("metadata.finalizers", detail))
 }
 
-/// Custom resources may come with a wrong kind up to here.
+/// Bodies of custom resources can have a wrong kind; this is where the server checks it.
 fn kind_errors(resource: &ResourceType, value: &Value) -> Vec<FieldError> {
     match value.get("kind").and_then(Value::as_str) {
         Some(kind) if kind != resource.kind => {
@@ -393,50 +308,6 @@ fn refuse_if_any(resource: &ResourceType, value: &Value, errors: Vec<FieldError>
         status_error.details["kind"] = json!(kind);
     }
     Err(status_error)
-}
-
-fn generate_name(state: &State, resource: &ResourceType, metadata: &mut Map<String, Value>) {
-    let text = |field: &str| metadata.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (name, prefix) = (text("name"), text("generateName"));
-    if name.is_empty() && !prefix.is_empty() {
-        let generated = match strategy::name_rule(resource) {
-            // An address cannot be generated.
-            NameRule::Address => prefix,
-            _ => {
-                let prefix: String = prefix.chars().take(58).collect();
-                format!("{prefix}{}", state.randomness().suffix())
-            }
-        };
-        metadata.insert("name".into(), json!(generated));
-    }
-}
-
-/// Removes empty metadata: nulls, empty maps and empty lists.
-fn tidy(value: &mut Value) {
-    let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else { return };
-    metadata.retain(|name, field| match field {
-        Value::Null => false,
-        // An empty list means to forget the bookkeeping.
-        Value::Array(_) if name == "managedFields" => true,
-        Value::Object(fields) => !fields.is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        Value::String(text) => !text.is_empty(),
-        _ => true,
-    });
-}
-
-/// The metadata, made if it is missing.
-fn metadata_of(value: &mut Value) -> Result<&mut Map<String, Value>, StatusError> {
-    let metadata = value.as_object_mut().map(|fields| fields.entry("metadata").or_insert(Value::Null));
-    if let Some(metadata) = metadata {
-        if metadata.is_null() {
-            *metadata = json!({});
-        }
-        if let Value::Object(metadata) = metadata {
-            return Ok(metadata);
-        }
-    }
-    Err(StatusError::bad_request("metadata must be an object"))
 }
 
 fn copy_field(from: &Value, to: &mut Value, name: &str) {

@@ -1,7 +1,7 @@
-//! What can be done with objects: one file per verb, all of one shape.
+//! The verbs of the API: one file per verb, all of one shape.
 //!
-//! `http/service.rs` hands every request for objects to [`answer`]. A verb is a plain function from the
-//! state, the request and its route to an answer or a error; only watches live on afterwards.
+//! `http/service.rs` passes every request for objects to [`answer`]. A verb is a synchronous function from the
+//! state, the request and its route to a response or an error; only watches go on afterwards.
 
 mod reviews;
 mod read;
@@ -29,7 +29,7 @@ pub(crate) use create::create_object;
 pub(crate) use delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation, delete_object, finish_if_released};
 pub(crate) use update::write_if_unchanged;
 
-/// Does what a request asks for, and warns of what will not be there for long.
+/// Executes the verb of a request, and warns of deprecated resources.
 pub(crate) fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
     let deprecation = match (route.resource.api_version(), route.resource.plural.as_str()) {
         ("v1", "endpoints") => "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
@@ -38,7 +38,7 @@ pub(crate) fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute)
     };
     let verb = verb_of(request, route);
     let mut answer = act(state, request, route).unwrap_or_else(Response::from);
-    // Whoever reads nothing of what could be sent, does not get that far.
+    // A client that accepts none of the possible representations gets no warning.
     if verb.is_some() && representation::check_representation(request.accept(), verb == Some(Verb::Watch)).is_ok() {
         answer.warnings.insert(0, deprecation.to_owned());
     }

@@ -1,10 +1,11 @@
-//! What others decide about objects: admission webhooks, and the conversion webhooks of CRDs.
+//! Admission webhooks, and the conversion webhooks of CRDs.
 //!
-//! The verbs stay plain functions. Where one needs the word of a webhook, it asks its [`Replay`](crate::request::Replay);
-//! an answer that is not there yet is noted, the verb stops before it has written anything, and
-//! `http/service.rs` makes the calls and runs the verb again with what was answered.
+//! The verbs are synchronous functions. A verb that needs the response of a webhook looks it up in the
+//! [`Replay`](crate::request::Replay) of its request. If the response is not there yet, the verb adds the call to
+//! the replay and returns before it has written anything. `http/service.rs` then makes the calls, and runs the
+//! verb again with their responses.
 
-// The way of a question.
+// Admission, in the order of a call.
 mod admission;
 mod review;
 mod client;

@@ -1,8 +1,8 @@
-//! Who has written which fields: the bookkeeping around every write.
+//! Managed fields: which manager owns which fields of an object.
 //!
-//! `admit.rs` records plain writes here when an object is ready to be stored; `verbs/patch.rs`
-//! applies configurations. How it is done is in `patching/managed`; here is for whom, and which
-//! fields a part of an object never touches.
+//! `admit.rs` records every create and update here; `verbs/patch.rs` calls [`apply_configuration`] for
+//! server-side apply. The algorithms are in `patching/managed`. This file tells them the manager, the versions
+//! of the kind, and the fields that a subresource never changes.
 
 use std::cell::Cell;
 use std::sync::{Arc, LazyLock};
@@ -28,8 +28,8 @@ pub(crate) struct Writer {
     manager: String,
     /// Empty for the object itself.
     subresource: String,
-    /// What the request has learnt from conversion webhooks; none for the system, whose writes are
-    /// the same in all versions.
+    /// The responses of conversion webhooks to the request; None for writes of the system, which need no
+    /// conversion.
     replay: Option<Arc<Replay>>,
 }
 
@@ -47,8 +47,8 @@ impl Writer {
     }
 }
 
-/// Records a create, an update or a patch in the new state of an object. It is only refused while
-/// the answer of a conversion webhook is awaited.
+/// Records a create, an update or a patch in the managed fields of the new state. The only error is
+/// [`Replay::wait`], while the response of a conversion webhook is missing.
 pub(crate) fn record(
     state: &State,
     resource: &ResourceType,
@@ -60,12 +60,12 @@ pub(crate) fn record(
     with_write(state, resource, writer, ignored, |write| record_write(write, old, new))
 }
 
-/// A write that changes nothing does not change the times of the bookkeeping either.
+/// Restores the times of the managed fields if a write has changed nothing else.
 pub(crate) fn keep_times(old: &Value, new: &mut Value) {
     keep_times_of_no_change(old, new);
 }
 
-/// Applies a configuration to an object, or makes a new one out of it.
+/// Applies a configuration to an object, or makes a new object from it.
 pub(crate) fn apply_configuration(
     state: &State,
     resource: &ResourceType,
@@ -117,7 +117,7 @@ fn untouched(resource: &ResourceType, subresource: &str) -> &'static FieldSet {
     static SPEC_AND_CERTIFICATE: LazyLock<FieldSet> =
         LazyLock::new(|| FieldSet::of_fields(&[&["spec"], &["status", "certificate"]]));
     if resource.is("certificates.k8s.io", "certificatesigningrequests") {
-        // What is asked for belongs to nobody: it cannot be changed.
+        // Nobody owns the spec of a signing request: it is immutable.
         return match subresource {
             "status" => &SPEC_AND_CONDITIONS,
             "approval" => &SPEC_AND_CERTIFICATE,
@@ -148,13 +148,13 @@ fn status_error(error: ApplyError) -> StatusError {
     }
 }
 
-/// The versions of a kind, as the catalog knows them. Most differ in their `apiVersion` only.
+/// The versions of a kind in the catalog. Most differ in their `apiVersion` only.
 struct KindVersions<'a> {
     catalog: Arc<Catalog>,
     resource: &'a ResourceType,
-    /// Who asks the conversion webhook of the kind.
+    /// Calls the conversion webhook of the kind; None for writes of the system.
     converter: Option<Converter<'a>>,
-    /// Whether an answer of the webhook is not there yet, so that whatever comes out is void.
+    /// Whether a response of the webhook is missing, so that the result is invalid.
     is_waiting: Cell<bool>,
 }
 
@@ -174,7 +174,7 @@ impl Versions for KindVersions<'_> {
 
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, Unconverted> {
         if let Some(converter) = self.converter.filter(|_| self.resource.conversion().is_some()) {
-            // The same object is the same question, whoever asks it.
+            // The key is the object itself, so that all fields of one object share one call.
             let key = format!("managed/{object}");
             return match converter.unpruned(self.resource, &key, object, api_version) {
                 Some(converted) => converted.map_err(|status_error| Unconverted::Failed(status_error.message)),

@@ -50,9 +50,9 @@ pub(crate) fn prepare(crd: &mut Value) {
 /// What the controllers add to the status of a CRD, beside the other ones of its group; None if
 /// it is there already.
 pub(crate) fn with_conditions(crd: &Value, others: &[Value], now: Timestamp) -> Option<Value> {
-    let mut settled = crd.clone();
+    let mut updated = crd.clone();
     let (accepted, conflict) = accepted_names(crd, others);
-    let status = settled.get_mut("status")?.as_object_mut()?;
+    let status = updated.get_mut("status")?.as_object_mut()?;
     status.insert("acceptedNames".into(), accepted);
     let conditions = status.entry("conditions").or_insert(Value::Null);
     match conflict {
@@ -69,7 +69,7 @@ pub(crate) fn with_conditions(crd: &Value, others: &[Value], now: Timestamp) -> 
             }
         }
     }
-    (settled != *crd).then_some(settled)
+    (updated != *crd).then_some(updated)
 }
 
 /// Whether a CRD has to wait for names of others.
@@ -182,17 +182,17 @@ mod tests {
         assert_eq!(crd["spec"]["names"]["listKind"], "WidgetList");
         assert_eq!(crd["status"]["storedVersions"], json!(["v1"]));
         assert!(resource_types(&crd).is_empty());
-        let settled = with_conditions(&crd, &[], Timestamp::UNIX_EPOCH).unwrap();
-        assert!(is_established(&settled));
-        assert_eq!(with_conditions(&settled, &[], Timestamp::UNIX_EPOCH), None);
-        let types = resource_types(&settled);
+        let updated = with_conditions(&crd, &[], Timestamp::UNIX_EPOCH).unwrap();
+        assert!(is_established(&updated));
+        assert_eq!(with_conditions(&updated, &[], Timestamp::UNIX_EPOCH), None);
+        let types = resource_types(&updated);
         assert_eq!(types.len(), 1);
         assert_eq!((types[0].qualified(), types[0].has_status()), ("widgets.example.com", true));
     }
 
     #[test]
     fn names_are_taken_by_the_first_one() {
-        let settled = |name: &str, names: Value, others: &[Value]| {
+        let accepted = |name: &str, names: Value, others: &[Value]| {
             let mut crd = crd();
             crd["metadata"]["name"] = json!(name);
             crd["spec"]["names"] = names;
@@ -200,7 +200,7 @@ mod tests {
             prepare(&mut crd);
             with_conditions(&crd, others, Timestamp::UNIX_EPOCH).unwrap()
         };
-        let first = settled("widgets.x", json!({"plural": "widgets", "kind": "Widget", "shortNames": ["w"]}), &[]);
+        let first = accepted("widgets.x", json!({"plural": "widgets", "kind": "Widget", "shortNames": ["w"]}), &[]);
         for (names, reason, message) in [
             (json!({"plural": "others", "kind": "Widget"}), "ListKindConflict", "\"WidgetList\" is already in use"),
             (
@@ -211,7 +211,7 @@ mod tests {
             (json!({"plural": "w", "kind": "Other"}), "PluralConflict", "\"w\" is already in use"),
             (json!({"plural": "others", "kind": "Other"}), "NoConflicts", "no conflicts found"),
         ] {
-            let second = settled("others.x", names.clone(), std::slice::from_ref(&first));
+            let second = accepted("others.x", names.clone(), std::slice::from_ref(&first));
             let condition = &second["status"]["conditions"][0];
             assert_eq!((&condition["reason"], &condition["message"]), (&json!(reason), &json!(message)), "{names}");
             assert_eq!(is_established(&second), reason == "NoConflicts", "{names}");

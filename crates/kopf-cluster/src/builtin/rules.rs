@@ -7,6 +7,7 @@
 mod evaluate;
 mod value_checks;
 mod selectors;
+mod claims;
 mod pods;
 mod workloads;
 mod statuses;
@@ -62,7 +63,7 @@ const KINDS: &[(&str, Rules, Rules)] = &[
     ("runtimeclasses.node.k8s.io", configuration::RUNTIME_CLASS, &[]),
     ("flowschemas.flowcontrol.apiserver.k8s.io", flow_control::FLOW_SCHEMA, flow_control::STATUS),
     ("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", flow_control::PRIORITY_LEVEL, flow_control::STATUS),
-    ("persistentvolumeclaims", storage::CLAIM, storage::CLAIM_STATUS),
+    ("persistentvolumeclaims", claims::CLAIM, claims::CLAIM_STATUS),
     ("persistentvolumes", storage::VOLUME, &[]),
     ("storageclasses.storage.k8s.io", storage::CLASS, &[]),
     ("csidrivers.storage.k8s.io", storage::csi::DRIVER, &[]),

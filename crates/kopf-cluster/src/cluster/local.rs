@@ -266,9 +266,9 @@ mod tests {
                     - {apiVersion: v1, kind: ConfigMap, metadata: {name: x, namespace: a}}\n\
                     - {apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {k: v}}\n";
         let applied = cluster.apply(text, "default").await.unwrap();
-        let told: Vec<_> = applied.iter().map(|one| (one.what.as_str(), one.created)).collect();
+        let results: Vec<_> = applied.iter().map(|one| (one.what.as_str(), one.created)).collect();
         assert_eq!(
-            told,
+            results,
             [
                 ("namespaces/a", true),
                 ("configmaps/x in the namespace a", true),

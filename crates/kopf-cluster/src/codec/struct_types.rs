@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn what_fits_at_a_quick_look_fits() {
-        let odd = [
+        let samples = [
             json!(null),
             json!(true),
             json!(7),
@@ -368,7 +368,7 @@ mod tests {
                 false => others += 1,
             };
             for (name, id) in &schema.node(schema.root_id()).properties {
-                for value in &odd {
+                for value in &samples {
                     check(json!({name: value}));
                     for below in schema.node(*id).properties.keys() {
                         check(json!({name: {below: value}}));

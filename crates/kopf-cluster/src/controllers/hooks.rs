@@ -74,9 +74,9 @@ fn update_crd_status(state: &Arc<State>, crds: &Arc<ResourceType>, name: &str) {
     let _ = write_if_unchanged(state, crds, &ObjectKey::new("", name), false, |crd| {
         let others: Vec<Value> =
             state.store().list(&crds.storage, None, None).iter().map(|stored| stored.decode()).collect();
-        let Some(mut settled) = crd::with_conditions(crd, &others, now) else { return Ok(crd.clone()) };
-        ownership::record(state, crds, &writer, Some(crd), &mut settled)?;
-        Ok(settled)
+        let Some(mut updated) = crd::with_conditions(crd, &others, now) else { return Ok(crd.clone()) };
+        ownership::record(state, crds, &writer, Some(crd), &mut updated)?;
+        Ok(updated)
     });
 }
 

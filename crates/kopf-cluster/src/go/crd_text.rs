@@ -1,5 +1,5 @@
-//! Parts of CRDs as the server quotes them in its complaints: by the fields of its own structs,
-//! all of them, in their order.
+//! Parts of CRDs as the server quotes them in its errors: all fields of the server's structs, in
+//! their order.
 
 use serde_json::Value;
 

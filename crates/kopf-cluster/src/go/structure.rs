@@ -25,8 +25,8 @@ pub struct Structure {
 }
 
 impl Structure {
-    /// Brings an object into the form in which it is stored. The metadata of the object itself is left
-    /// alone: it has rules of its own.
+    /// Brings an object into the form in which it is stored. The metadata of the object itself stays
+    /// unchanged, since other rules apply to it.
     pub fn normalize(self, object: &mut Value) {
         self.normalize_as(Emptiness::Nothing, object);
     }

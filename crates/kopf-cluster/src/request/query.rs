@@ -248,10 +248,12 @@ impl WriteOptions {
             }
         };
         let field_manager = query.text("fieldManager").map(str::to_owned);
-        if let Some((position, odd)) =
-            field_manager.iter().flat_map(|manager| manager.char_indices()).find(|(_, odd)| odd.is_control())
+        if let Some((position, character)) = field_manager
+            .iter()
+            .flat_map(|manager| manager.char_indices())
+            .find(|(_, character)| character.is_control())
         {
-            let detail = format!("invalid character U+{:04X} (at position {position})", u32::from(odd));
+            let detail = format!("invalid character U+{:04X} (at position {position})", u32::from(character));
             let error = FieldError::invalid("fieldManager", json!(field_manager), &detail);
             return Err(StatusError::invalid_options(kind, &[error]));
         }

@@ -1,13 +1,11 @@
-//! What a request has learnt from outside so far, so that its verb can be run again.
+//! The responses of webhooks to one request, and the values that its verb has generated.
 //!
-//! A verb runs several times if it needs webhooks: every run gets further by the answers that
-//! `http/service.rs` has fetched after the run before. What a run has made up (names, uids, times) is
-//! remembered as well, so that the next run goes on with the same.
+//! Verbs are synchronous, calls to webhooks are not. A verb that needs webhooks therefore runs several times:
+//! each run stops at the first response that is missing, `http/service.rs` fetches the responses and runs the
+//! verb again. Generated names, uids and times are kept as well, so that every run uses the same ones.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -15,7 +13,7 @@ use serde_json::Value;
 use super::status::StatusError;
 use crate::catalog::webhooks::Target;
 
-/// What one request has learnt. Empty for requests that need nobody's word.
+/// The state of one request between the runs of its verb. Empty if no webhook is involved.
 #[derive(Debug, Default)]
 pub(crate) struct Replay {
     known: Mutex<Known>,
@@ -23,26 +21,26 @@ pub(crate) struct Replay {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// By the place of the question in the course of the verb.
+    /// The responses, by the step of the verb that needs them.
     answers: HashMap<String, Answered>,
-    /// What earlier runs have made up.
+    /// The values that earlier runs have decided on.
     decided: HashMap<String, Value>,
-    /// What this run would like to know.
+    /// The calls whose responses this run is missing.
     pending: Vec<(String, Call)>,
-    /// What webhooks have said in this run for the client to know.
+    /// The warnings of webhooks for the client, in this run.
     warnings: Vec<String>,
 }
 
-/// An answer, with the uid of the question.
+/// The response to a call, with the uid of the call.
 #[derive(Clone, Debug)]
 pub(crate) struct Answered {
     pub uid: String,
-    /// The decoded body, or why there is none.
+    /// The decoded body, or why the call has failed.
     pub outcome: Result<Value, String>,
 }
 
 impl Replay {
-    /// The answer to a question; None if it has to be asked first.
+    /// The response to a call. If it is not there yet, adds the call to the pending ones and returns None.
     pub(crate) fn ask(&self, key: &str, call: impl FnOnce() -> Call) -> Option<Answered> {
         let mut known = self.known();
         if let Some(answered) = known.answers.get(key) {
@@ -52,7 +50,7 @@ impl Replay {
         None
     }
 
-    /// What was decided in an earlier run, or is decided now.
+    /// The value that an earlier run has decided on, or else decides now and keeps it for later runs.
     pub(crate) fn once(
         &self,
         key: &str,
@@ -66,11 +64,12 @@ impl Replay {
         Ok(decided)
     }
 
-    /// Ends a run that cannot go on without answers. The client never sees it.
+    /// The error by which a run stops until the pending calls have their responses. Clients never see it.
     pub(crate) fn wait() -> StatusError {
         StatusError::internal("an answer from outside is awaited")
     }
 
+    /// Adds a warning to the response of this run.
     pub(crate) fn warn(&self, warning: impl Into<String>) {
         self.known().warnings.push(warning.into());
     }
@@ -82,11 +81,12 @@ impl Replay {
         known.warnings.clear();
     }
 
-    /// What the run would like to know.
+    /// The calls to make before the next run.
     pub(crate) fn take_pending(&self) -> Vec<(String, Call)> {
         std::mem::take(&mut self.known().pending)
     }
 
+    /// Stores the response to a call for the next run.
     pub(crate) fn learn(&self, key: String, answered: Answered) {
         self.known().answers.insert(key, answered);
     }
@@ -100,7 +100,7 @@ impl Replay {
     }
 }
 
-/// A question to a webhook.
+/// A call to a webhook.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub target: Arc<Target>,

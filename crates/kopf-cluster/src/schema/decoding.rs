@@ -2,7 +2,7 @@
 //!
 //! Built-in kinds are structures of the server's language: before anything is validated, a value
 //! of a wrong type fails to decode, with a text that names the structure and the field. Schemas
-//! know the structures, but not the aliases of texts: those are told as plain strings.
+//! know the structures, but not the aliases of texts: errors name those as plain strings.
 
 use serde_json::{Map, Value};
 
@@ -119,8 +119,8 @@ pub(crate) fn first_bad_base64(text: &str) -> Option<usize> {
     let body = text.trim_end_matches('=');
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
     // Missing padding is reported at the start of the last group.
-    let odd = || (!text.len().is_multiple_of(4) || text.len() - body.len() > 2).then_some(text.len() / 4 * 4);
-    body.bytes().position(|byte| !is_letter(byte)).or_else(odd)
+    let bad_length = || (!text.len().is_multiple_of(4) || text.len() - body.len() > 2).then_some(text.len() / 4 * 4);
+    body.bytes().position(|byte| !is_letter(byte)).or_else(bad_length)
 }
 
 fn mismatch(value: &Value, expected: &str, field_at: &DecodedField) -> String {

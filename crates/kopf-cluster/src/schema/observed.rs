@@ -175,13 +175,12 @@ fn unknown_fields_of_metadata_come_first() {
         json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": {"type": "integer"}}}}});
     let object = json!({
         "apiVersion": "x/v1", "kind": "X", "extra": 1, "spec": {"z": 1, "a": 1},
-        "metadata": {"name": "x", "odd": 1, "labels": {"any": "thing"}, "ownerReferences": [{"uid": "u", "strange": 1}]},
+        "metadata": {"name": "x", "unknown": 1, "labels": {"any": "thing"}, "ownerReferences": [{"uid": "u", "strange": 1}]},
     });
     let custom = Schema::of_custom_resource(&declared, &definitions).unwrap();
-    let expected = ["metadata.odd", "metadata.ownerReferences[0].strange", "extra", "spec.z"];
+    let expected = ["metadata.unknown", "metadata.ownerReferences[0].strange", "extra", "spec.z"];
     assert_eq!(custom.unknown_fields(&object), expected);
     let built_in = Schema::of_definition("io.k8s.api.core.v1.ConfigMap", &definitions).unwrap();
-    let object =
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "zz": 1, "metadata": {"odd": 1}, "aa": 1, "data": {"k": "v"}});
-    assert_eq!(built_in.unknown_fields(&object), ["zz", "metadata.odd", "aa"]);
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "zz": 1, "metadata": {"unknown": 1}, "aa": 1, "data": {"k": "v"}});
+    assert_eq!(built_in.unknown_fields(&object), ["zz", "metadata.unknown", "aa"]);
 }

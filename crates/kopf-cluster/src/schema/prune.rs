@@ -123,7 +123,7 @@ impl PathStep<'_> {
 }
 
 /// What the schema says about a field that is not among the properties: nothing at all, or that
-/// it exists, with or without a schema of its own.
+/// it exists, with or without a schema.
 fn below_additional(additional: Additional) -> Option<Option<NodeId>> {
     match additional {
         Additional::Unspecified | Additional::Nothing => None,

@@ -30,7 +30,7 @@ pub struct ValidationRule {
 }
 
 impl ValidationRule {
-    /// The rule as it is written in a schema, if it is one.
+    /// Parses a rule of a schema; None if the value is no rule.
     pub fn parse(declared: &Value) -> Option<Self> {
         let text = |name: &str| declared.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
         let source = text("rule")?.to_owned();

@@ -132,12 +132,13 @@ fn has_leading_zeros(range: &str) -> bool {
 /// The warnings about a CIDR in a legacy field that is accepted nevertheless.
 pub(crate) fn warnings_of_range(path: &str, text: &str) -> Vec<String> {
     let canonical = Range::parse(text).filter(|range| range.is_ipv6()).map(Range::canonical);
-    let odd = canonical.filter(|canonical| canonical != text);
-    odd.map(|canonical| {
-        format!("{path}: IPv6 CIDR value \"{text}\" should be in RFC 5952 canonical format (\"{canonical}\")")
-    })
-    .into_iter()
-    .collect()
+    let differing = canonical.filter(|canonical| canonical != text);
+    differing
+        .map(|canonical| {
+            format!("{path}: IPv6 CIDR value \"{text}\" should be in RFC 5952 canonical format (\"{canonical}\")")
+        })
+        .into_iter()
+        .collect()
 }
 
 #[cfg(test)]
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_ranges_are_warned_about() {
+    fn ranges_in_another_notation_cause_warnings() {
         for (text, expected) in [
             ("10.0.0.0/8", ""),
             ("2001:db8::/64", ""),

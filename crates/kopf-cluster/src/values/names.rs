@@ -271,8 +271,8 @@ fn check_owners(metadata: &Value) -> Vec<FieldError> {
             ("uid", "must not be empty"),
         ] {
             let value = owner.get(field).cloned().unwrap_or_else(|| json!(""));
-            let is_odd = field == "apiVersion" && text(field).matches('/').count() > 1;
-            if is_odd || value.as_str().is_none_or(str::is_empty) {
+            let has_bad_version = field == "apiVersion" && text(field).matches('/').count() > 1;
+            if has_bad_version || value.as_str().is_none_or(str::is_empty) {
                 errors.push(FieldError::new(FieldErrorKind::Invalid, path(field), value, detail));
             }
         }

@@ -1,4 +1,4 @@
-//! Creating an object.
+//! Creates an object.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::state::State;
 use crate::store::{ObjectKey, StoreError, Write};
 use crate::webhooks::Admission;
 
-/// How often another generated name is tried if the first one is taken.
+/// How many generated names are attempted before the client gets a conflict.
 const NAME_ATTEMPTS: usize = 8;
 
 pub(super) fn create(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
@@ -50,7 +50,7 @@ pub(super) fn create(state: &Arc<State>, request: &Request, route: &ObjectRoute)
     Ok(created.answer(201, &renderer, warnings))
 }
 
-/// Creates an object for the system itself, which asks no webhooks.
+/// Creates an object for the system itself, without webhooks.
 pub(crate) fn create_object(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
@@ -64,7 +64,7 @@ pub(crate) fn create_object(
     Ok(created.into_value(resource))
 }
 
-/// Creates an object out of what was sent; gives it back as it is now.
+/// Creates an object from the body of a request, and returns its stored state.
 pub(super) fn create_admitted(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
@@ -88,7 +88,7 @@ pub(super) fn create_admitted(
     let mut value = Some(value);
     loop {
         attempts += 1;
-        // Only for generated names there is another attempt.
+        // Only generated names allow another attempt.
         let sent = if sent_name.is_empty() { value.clone() } else { value.take() }.unwrap_or_default();
         let make = || admit::new_object(state, resource, namespace, sent, origin, attempts);
         let mut object = match admission.filter(|_| resource.conversion().is_some()) {
@@ -126,7 +126,7 @@ pub(super) fn create_admitted(
     }
 }
 
-/// The token of a service account, as a part of it.
+/// The response to a token request for a service account.
 pub(super) fn token_request(route: &ObjectRoute, account: &Value, now: String, expires: String, token: &str) -> Value {
     json!({
         "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",

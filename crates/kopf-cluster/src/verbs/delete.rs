@@ -1,67 +1,42 @@
-//! Deleting an object or many: preconditions, grace, finalizers, propagation.
+//! Deletes an object, or a collection of objects.
 //!
-//! Objects with finalizers are only marked; whoever removes the last finalizer removes the object.
-//! Every way to the end of an object leads through [`remove`], which also wakes up what waits for
-//! it: dependents, terminating namespaces, terminating CRDs.
+//! Objects with finalizers are only marked; the write that removes the last finalizer also removes
+//! the object. Every removal goes through [`remove`], which then starts whatever waits for it:
+//! the deletion of dependents, and the end of terminating namespaces and CRDs.
+
+mod options;
+mod mark;
 
 use std::sync::Arc;
 
-use jiff::ToSpan;
 use serde_json::{Value, json};
 
 use super::fields;
-use crate::admit;
 use crate::builtin::{convert, kinds};
-use crate::catalog::{CRDS, ResourceType};
-use crate::codec::{protobuf, yaml};
-use crate::go::FieldError;
-use crate::go::text::type_name;
+use crate::catalog::ResourceType;
 use crate::publish::render::{ListMeta, Renderer, decode};
-use crate::request::query::{ListOptions, check_dry_run};
+use crate::request::query::ListOptions;
 use crate::request::routes::ObjectRoute;
 use crate::request::status::{StatusError, deleted};
 use crate::request::{Replay, Request, Response};
 use crate::state::State;
 use crate::store::{ObjectKey, StoreError, Stored, Write};
-use crate::support::clock::timestamp;
 use crate::webhooks::Admission;
+use mark::{is_held, mark};
+use options::check_preconditions;
 
-/// How a deletion is asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct DeleteOptions {
-    pub dry_run: bool,
-    pub grace_period_seconds: Option<i64>,
-    pub propagation: Option<Propagation>,
-    /// The uid that the object must have.
-    pub uid: Option<String>,
-    /// The version that the object must have.
-    pub version: Option<String>,
-}
+pub(crate) use mark::{FOREGROUND, ORPHAN};
+pub(crate) use options::{DeleteOptions, Propagation};
 
-/// What happens to the dependents of a deleted object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Propagation {
-    /// They are left alone.
-    Orphan,
-    /// They are deleted after it.
-    Background,
-    /// They are deleted before it.
-    Foreground,
-}
-
-/// Whether a change was the end of an object.
+/// Whether a write has removed the object.
 pub(super) enum Removal {
-    /// It is not being deleted, or something still holds it.
+    /// The object is not deleted, or something still holds it.
     Kept,
-    /// It is gone; this was its last state, with the version of its end.
+    /// The object is gone; this was its last state, with the version of its removal.
     Removed(Value),
-    /// Somebody else was faster.
+    /// Another write came first.
     Raced,
 }
-
-/// What keeps an object until its dependents are gone, or let go.
-pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-pub(crate) const ORPHAN: &str = "orphan";
 
 pub(super) fn delete(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
     let representation = request.representation()?;
@@ -70,9 +45,9 @@ pub(super) fn delete(state: &Arc<State>, request: &Request, route: &ObjectRoute)
     let options = DeleteOptions::read(request)?;
     let object_key = ObjectKey::new(route.namespace.as_deref().unwrap_or_default(), name);
     let webhooks = state.webhooks();
-    let told = options.told();
+    let shown_options = options.for_webhooks();
     let admission = Admission::of(state, &webhooks, request, route, options.dry_run);
-    let admission = admission.with_delete_options(&told);
+    let admission = admission.with_delete_options(&shown_options);
     let warnings = warnings_of_deletion(resource, options.propagation);
     let deleted_now = delete_admitted(state, resource, &object_key, &options, Some(&admission))
         .map_err(|status_error| status_error.with_warnings(&warnings))?;
@@ -105,10 +80,10 @@ pub(super) fn delete_collection(
     };
     objects.retain(|stored| fields::selects(&list_options.selectors, stored));
     let webhooks = state.webhooks();
-    let told = delete_options.told();
+    let shown_options = delete_options.for_webhooks();
     let admission = Admission::of(state, &webhooks, request, route, delete_options.dry_run);
     let shown = admission.shown_all(&objects)?;
-    let refused = admit_deletions(resource, &shown, &admission.with_delete_options(&told))?;
+    let refused = admit_deletions(resource, &shown, &admission.with_delete_options(&shown_options))?;
     let admitted = refused.as_ref().map_or(objects.len(), |(position, _)| *position);
     for stored in &objects[..admitted] {
         match delete_object(state, resource, &stored.object_key, &delete_options) {
@@ -125,8 +100,8 @@ pub(super) fn delete_collection(
     Ok(answer.with_warnings(warnings_of_deletion(resource, delete_options.propagation)))
 }
 
-/// Asks the webhooks about all objects before the first one is deleted; tells the first one that
-/// they refuse.
+/// Calls the webhooks for all objects before the first one is deleted. Returns the position of the first
+/// object that they deny, with the error.
 fn admit_deletions(
     resource: &ResourceType,
     objects: &[Arc<Stored>],
@@ -149,15 +124,15 @@ fn basis_of(object_key: &ObjectKey, version: u64) -> String {
     format!("delete/{}/{}/{version}", object_key.namespace, object_key.name)
 }
 
-/// What a deletion has come to.
+/// The result of a deletion.
 pub(crate) enum Deleted {
     /// The object is gone; this was its last state.
     Gone(Value),
-    /// The object goes away later; this is its state.
+    /// The object is marked, and removed later; this is its state.
     Marked(Value),
 }
 
-/// Deletes an object for the system itself, which asks no webhooks.
+/// Deletes an object for the system itself, without webhooks.
 pub(crate) fn delete_object(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
@@ -182,7 +157,7 @@ fn delete_admitted(
         check_preconditions(resource, &object_key.name, &old, options)?;
         let marked = mark(state, resource, &old, options);
         let held = is_held(resource, &marked);
-        // Nobody is asked again about what is being deleted already.
+        // Webhooks are not called again for an object that is marked already.
         let shown = match admission {
             Some(admission) => admission.shown(&stored)?,
             None => Arc::clone(&stored),
@@ -196,7 +171,7 @@ fn delete_admitted(
         if !held {
             let mut version = stored.version;
             if marked != old {
-                // What is marked at all is seen so before it is gone.
+                // Watches see a marked object before it is gone.
                 let write = Write::Update { object_key: object_key.clone(), value: marked.clone(), expected: version };
                 match state.apply(resource, write) {
                     Ok(event) => version = event.object.version,
@@ -231,7 +206,7 @@ fn delete_admitted(
     }
 }
 
-/// Removes an object if its next state says that it is deleted and nothing holds it any more.
+/// Removes an object if its next state is marked as deleted and nothing holds it any more.
 pub(super) fn remove_if_released(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
@@ -245,7 +220,8 @@ pub(super) fn remove_if_released(
     }
 }
 
-/// Looks at a marked object again: whether something that held it has let it go.
+/// Removes a marked object if nothing holds it any more. The controllers call it after each change that may
+/// release an object.
 pub(crate) fn finish_if_released(state: &Arc<State>, resource: &Arc<ResourceType>, object_key: &ObjectKey) {
     while let Some(stored) = state.get(resource, object_key) {
         let object = decode(resource, &stored);
@@ -256,7 +232,7 @@ pub(crate) fn finish_if_released(state: &Arc<State>, resource: &Arc<ResourceType
     }
 }
 
-/// The end of an object.
+/// Removes an object from the store, and informs the controllers.
 fn remove(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
@@ -279,184 +255,7 @@ fn remove(
     }
 }
 
-/// Whether an object must stay for now, though it is deleted.
-fn is_held(resource: &ResourceType, object: &Value) -> bool {
-    let finalizers = object["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
-    let in_grace = object["metadata"]["deletionGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds > 0);
-    finalizers || in_grace || kinds::is_held(resource, object)
-}
-
-/// The object with the marks of a deletion.
-fn mark(state: &State, resource: &ResourceType, old: &Value, options: &DeleteOptions) -> Value {
-    let mut object = old.clone();
-    add_finalizers(resource, &mut object, options);
-    kinds::prepare_deletion(resource, &mut object, state.now());
-    let grace = kinds::grace_period(resource, old, options.grace_period_seconds);
-    let already = old["metadata"].get("deletionTimestamp").is_some();
-    let shorter = old["metadata"]["deletionGracePeriodSeconds"].as_i64().is_some_and(|current| grace < current);
-    if already && !shorter {
-        return object;
-    }
-    let time = state.now().checked_add(grace.seconds()).unwrap_or_else(|_| state.now());
-    // Pods are marked even if they go at once.
-    let held = is_held(resource, &object) || grace > 0 || resource.is("", "pods");
-    let metadata = &mut object["metadata"];
-    metadata["deletionTimestamp"] = json!(timestamp(time));
-    // Namespaces and CRDs are the exceptions: they know no grace.
-    let graceless = resource.is("", "namespaces") || resource.is(CRDS.0, CRDS.1);
-    if !graceless {
-        metadata["deletionGracePeriodSeconds"] = json!(grace);
-    }
-    if let Some(generation) = metadata["generation"].as_i64().filter(|_| held && !already && !graceless) {
-        metadata["generation"] = json!(generation + 1);
-    }
-    if !held {
-        // What goes at once goes as it is.
-        return old.clone();
-    }
-    object
-}
-
-/// Dependents that must go first, or must be let go, hold the object by finalizers.
-fn add_finalizers(resource: &ResourceType, object: &mut Value, options: &DeleteOptions) {
-    let propagation = options.propagation.or_else(|| default_propagation(resource));
-    let wanted = match propagation {
-        Some(Propagation::Foreground) => Some(FOREGROUND),
-        Some(Propagation::Orphan) => Some(ORPHAN),
-        Some(Propagation::Background) | None => None,
-    };
-    if propagation.is_none() && wanted.is_none() {
-        return;
-    }
-    let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-    finalizers.retain(|finalizer| finalizer != FOREGROUND && finalizer != ORPHAN);
-    finalizers.extend(wanted.map(|wanted| json!(wanted)));
-    match finalizers.is_empty() {
-        false => object["metadata"]["finalizers"] = Value::Array(finalizers),
-        true => {
-            if let Some(metadata) = object["metadata"].as_object_mut() {
-                metadata.shift_remove("finalizers");
-            }
-        }
-    }
-}
-
-fn check_preconditions(
-    resource: &ResourceType,
-    name: &str,
-    object: &Value,
-    options: &DeleteOptions,
-) -> Result<(), StatusError> {
-    let current = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
-    if resource.is("", "namespaces") {
-        for (title, field, wanted) in
-            [("UID", "uid", &options.uid), ("ResourceVersion", "resourceVersion", &options.version)]
-        {
-            if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != current(field)) {
-                let found = current(field);
-                let why =
-                    format!("Precondition failed: {title} in precondition: {wanted}, {title} in object meta: {found}");
-                return Err(StatusError::conflict(resource, name, &why));
-            }
-        }
-    }
-    if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != current("uid")) {
-        let why = format!(
-            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been \
-             deleted and then recreated",
-            current("uid")
-        );
-        return Err(StatusError::precondition(resource, name, &why));
-    }
-    if let Some(version) = options.version.as_deref().filter(|version| *version != current("resourceVersion")) {
-        let why = format!(
-            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). \
-             The object might have been modified",
-            current("resourceVersion")
-        );
-        return Err(StatusError::precondition(resource, name, &why));
-    }
-    Ok(())
-}
-
-impl DeleteOptions {
-    /// As webhooks are told about them.
-    fn told(&self) -> Value {
-        let mut told = json!({});
-        if let Some(seconds) = self.grace_period_seconds {
-            told["gracePeriodSeconds"] = json!(seconds);
-        }
-        if let Some(uid) = &self.uid {
-            told["preconditions"]["uid"] = json!(uid);
-        }
-        if let Some(version) = &self.version {
-            told["preconditions"]["resourceVersion"] = json!(version);
-        }
-        if let Some(propagation) = self.propagation {
-            told["propagationPolicy"] = json!(format!("{propagation:?}"));
-        }
-        told
-    }
-
-    /// From the body, or from the parameters if there is no body.
-    pub(crate) fn read(request: &Request) -> Result<Self, StatusError> {
-        let query = &request.query;
-        let body: Value = match request.body.is_empty() {
-            true => json!({}),
-            false => match request.media_type() {
-                "application/yaml" => yaml::parse(&request.body).map_err(StatusError::bad_request)?,
-                "application/vnd.kubernetes.protobuf" => {
-                    protobuf::decode(&request.body).map_err(|error| StatusError::bad_request(error.to_string()))?
-                }
-                _ => admit::decode_options(&request.body, "DeleteOptions")?,
-            },
-        };
-        if let Some(other) = body.get("gracePeriodSeconds").filter(|seconds| !seconds.is_i64() && !seconds.is_null()) {
-            let found = type_name(other);
-            return Err(StatusError::bad_request(format!(
-                "json: cannot unmarshal {found} into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
-            )));
-        }
-        let text = |field: &str| body.get(field).and_then(Value::as_str).map(str::to_owned);
-        let dry_run: Vec<&str> = match body.get("dryRun").and_then(Value::as_array) {
-            Some(values) => values.iter().filter_map(Value::as_str).collect(),
-            None => query.all("dryRun"),
-        };
-        let orphan = body.get("orphanDependents").and_then(Value::as_bool);
-        let policy = text("propagationPolicy").or_else(|| query.text("propagationPolicy").map(str::to_owned));
-        let precondition = |field: &str| body["preconditions"][field].as_str().map(str::to_owned);
-        Ok(Self {
-            dry_run: check_dry_run(&dry_run, "DeleteOptions")?,
-            grace_period_seconds: match body.get("gracePeriodSeconds").and_then(Value::as_i64) {
-                Some(seconds) => Some(seconds),
-                None => query.number("gracePeriodSeconds")?,
-            },
-            propagation: match (policy.as_deref(), orphan) {
-                (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
-                (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
-                (Some("Foreground"), _) => Some(Propagation::Foreground),
-                (Some(""), _) | (None, None) => None,
-                (Some(other), _) => return Err(unknown_policy(other)),
-            },
-            uid: precondition("uid"),
-            version: precondition("resourceVersion"),
-        })
-    }
-}
-
-fn unknown_policy(policy: &str) -> StatusError {
-    let supported: Vec<String> = ["Foreground", "Background", "Orphan", "nil"].map(str::to_owned).to_vec();
-    let error = FieldError::not_supported("propagationPolicy", json!(policy), &supported);
-    StatusError::invalid_options("DeleteOptions", &[error])
-}
-
-/// What happens to dependents if nothing is said.
-fn default_propagation(resource: &ResourceType) -> Option<Propagation> {
-    let orphans = resource.is("batch", "jobs") || resource.is("", "replicationcontrollers");
-    orphans.then_some(Propagation::Orphan)
-}
-
-/// What is said to those who delete something and may not know what happens to its dependents.
+/// Warnings for clients that may not expect what happens to the dependents.
 fn warnings_of_deletion(resource: &ResourceType, asked: Option<Propagation>) -> Vec<String> {
     match asked.is_none() && resource.is("batch", "jobs") {
         true => vec![

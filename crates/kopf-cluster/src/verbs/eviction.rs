@@ -11,11 +11,11 @@ use crate::state::State;
 use crate::store::Stored;
 use crate::values::selector::LabelSelector;
 
-/// Takes the eviction of a pod from the budgets that select it, if they allow it.
+/// Counts the eviction of a pod in the budgets that select it, if they allow it.
 pub(super) fn take_from_budgets(state: &Arc<State>, stored: &Stored) -> Result<(), StatusError> {
     let Some(resource) = state.built_in("policy", "v1", "poddisruptionbudgets") else { return Ok(()) };
     let pod = stored.decode();
-    // Pods that do not run yet, or not any more, are no loss.
+    // Pods that do not run do not count.
     let is_running = !matches!(pod["status"]["phase"].as_str(), Some("Pending" | "Succeeded" | "Failed"));
     if !is_running || pod["metadata"].get("deletionTimestamp").is_some() {
         return Ok(());
@@ -40,7 +40,7 @@ pub(super) fn take_from_budgets(state: &Arc<State>, stored: &Stored) -> Result<(
     Ok(())
 }
 
-/// Why a pod of an exhausted budget cannot be evicted.
+/// The error if a budget allows no further eviction.
 fn exhausted(budget: &Value) -> StatusError {
     let mut status_error = StatusError::bare("Cannot evict pod as it would violate the pod's disruption budget.");
     status_error.code = 429;

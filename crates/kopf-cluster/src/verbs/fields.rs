@@ -1,7 +1,7 @@
-//! Which fields of a resource can be selected by, and whether an object is selected.
+//! Label and field selectors: which fields a resource supports, and whether an object matches.
 //!
-//! Lists, watches and deletions of collections ask here. Labels, names and namespaces are known
-//! without decoding an object; only other fields need that.
+//! Lists, watches and deletions of collections call it. Labels, names and namespaces are compared
+//! without decoding the object; only other fields need that.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::request::query::Selectors;
 use crate::request::status::StatusError;
 use crate::store::Stored;
 
-/// Refuses selectors by fields that the resource does not offer.
+/// Rejects selectors by fields that the resource does not support.
 pub(super) fn check(resource: &ResourceType, selectors: &Selectors) -> Result<(), StatusError> {
     for term in &selectors.fields.terms {
         let field = term.field.as_str();
@@ -30,7 +30,7 @@ pub(super) fn check(resource: &ResourceType, selectors: &Selectors) -> Result<()
     Ok(())
 }
 
-/// Whether an object is meant.
+/// Whether an object matches the selectors.
 pub(super) fn selects(selectors: &Selectors, stored: &Stored) -> bool {
     if !selectors.labels.matches(|key| stored.label(key)) {
         return false;
@@ -43,7 +43,7 @@ pub(super) fn selects(selectors: &Selectors, stored: &Stored) -> bool {
     })
 }
 
-/// A field as the text that selectors compare it by.
+/// The text of a field for the comparison with a selector.
 fn field_text(object: &Value, field: &str) -> String {
     let at = |path: &str| path.split('.').try_fold(object, |value, name| value.get(name));
     let found = match field {
@@ -62,7 +62,7 @@ fn field_text(object: &Value, field: &str) -> String {
     }
 }
 
-/// The fields beside the name and the namespace.
+/// The selectable fields besides the name and the namespace.
 fn selectable(resource: &ResourceType) -> Vec<&str> {
     if let Some(custom) = resource.custom() {
         return custom.selectable_fields.iter().map(String::as_str).collect();

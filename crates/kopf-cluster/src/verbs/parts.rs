@@ -1,4 +1,4 @@
-//! The other parts of built-in objects: bindings, evictions, finalizers of namespaces, tokens.
+//! Other subresources of built-in kinds: bindings, evictions, finalizers of namespaces, tokens.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ pub(super) fn answer(state: &Arc<State>, request: &Request, route: &ObjectRoute)
             let account = decode(resource, &stored);
             let now = state.now();
             let expires = timestamp(now.checked_add(1.hour()).unwrap_or(now));
-            // Nobody checks tokens of service accounts here; it only has to look unique.
+            // The cluster never checks tokens of service accounts; this one only has to be unique.
             let token = format!("embedded.{}", state.randomness().uid());
             Ok(Response::json(201, &token_request(route, &account, timestamp(now), expires, &token)))
         }

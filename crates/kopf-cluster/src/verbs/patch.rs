@@ -1,4 +1,4 @@
-//! Patching an object, or its status: merge patches, JSON patches, strategic merge patches, apply.
+//! Patches an object or its status: JSON merge patches, JSON patches, strategic merge patches, server-side apply.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ pub(super) fn patch(state: &Arc<State>, request: &Request, route: &ObjectRoute) 
     Ok(written.answer(200, &renderer, warnings))
 }
 
-/// Server-side apply: the one patch that also creates.
+/// Server-side apply: the only patch that can create an object.
 fn apply(
     state: &Arc<State>,
     request: &Request,
@@ -138,7 +138,7 @@ impl Patch {
                 patch => object(patch, "error decoding patch: ").map(Self::Merge),
             },
             "application/json-patch+json" => match parse()? {
-                // Nothing is a list without operations.
+                // `null` counts as a list without operations.
                 Value::Null => Ok(Self::Json(json!([]))),
                 operations => Ok(Self::Json(operations)),
             },
@@ -154,7 +154,7 @@ impl Patch {
         }
     }
 
-    /// What cannot be decoded of a patched object, if anything.
+    /// The error if a patched object cannot be decoded.
     fn type_error(&self, patched: &mut Value, resource: &ResourceType) -> Option<String> {
         match self {
             Self::Strategic(_) => from_unstructured::restore(resource, patched).err(),
@@ -162,7 +162,7 @@ impl Patch {
         }
     }
 
-    /// What refusals show: the patched object, or the patch where nobody decodes the object.
+    /// The text that errors show: the patched object, or the patch if the object is not decoded.
     pub(super) fn shown(&self, patched: &Value) -> String {
         match self {
             Self::Strategic(patch) => go_plain(patch),

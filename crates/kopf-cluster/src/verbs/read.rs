@@ -1,4 +1,4 @@
-//! Getting, listing and watching.
+//! Gets, lists and watches objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::testing::RequestInfo;
 use crate::values::selector::FieldTerm;
 use crate::webhooks::Converter;
 
-/// One object.
+/// Gets one object.
 pub(super) fn get(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
     let representation = request.representation()?;
     let name = route.name.as_deref().unwrap_or_default();
@@ -35,7 +35,7 @@ pub(super) fn get(state: &Arc<State>, request: &Request, route: &ObjectRoute) ->
     Ok(Response::bytes(200, renderer.object(shown).into()))
 }
 
-/// Objects of a namespace, or of all.
+/// Lists the objects of one namespace, or of all.
 pub(super) fn list(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
     let representation = request.representation()?;
     let options = ListOptions::parse(&request.query, false)?;
@@ -46,12 +46,12 @@ pub(super) fn list(state: &Arc<State>, request: &Request, route: &ObjectRoute) -
     Ok(Response::bytes(200, renderer.list(&objects, &page.meta)))
 }
 
-/// What happens to the objects of a namespace, or of all.
+/// Watches the objects of one namespace, or of all.
 pub(super) fn watch(state: &Arc<State>, request: &Request, route: &ObjectRoute) -> Result<Response, StatusError> {
     let representation = request.representation()?;
     let mut options = ListOptions::parse(&request.query, true)?;
     if representation::asks_for_list(request.accept()) {
-        // No event is a list, so there is nothing to send.
+        // No event is a list, so the stream is empty.
         return Ok(Response::stream(futures::stream::empty()));
     }
     if let Some(name) = &route.name {
@@ -94,21 +94,21 @@ fn converted(
     Converter { state, replay: &request.replay }.stored(&route.resource, objects)
 }
 
-/// A part of a list.
+/// One page of a list.
 struct Page {
     objects: Vec<Arc<Stored>>,
     meta: ListMeta,
 }
 
-/// Where a list goes on; clients send it back as it is.
+/// Where a list goes on; clients send it back unchanged.
 #[derive(Debug, Serialize, Deserialize)]
 struct ContinueToken {
     #[serde(rename = "v")]
     api_version: String,
-    /// The version of the whole list; -1 to go on with whatever there is.
+    /// The version of the whole list; -1 to continue with the current objects.
     #[serde(rename = "rv", default)]
     version: i64,
-    /// The key after which to go on, with a zero byte at its end.
+    /// The key after which the next page starts, with a zero byte at its end.
     #[serde(default)]
     start: String,
 }
@@ -143,7 +143,7 @@ fn page(state: &State, route: &ObjectRoute, options: &ListOptions) -> Result<Pag
         objects.retain(|stored| fields::selects(&options.selectors, stored));
     }
     let mut meta = ListMeta { version, ..ListMeta::default() };
-    // Whoever takes any version gets it from memory, which knows no pages.
+    // A list of any version comes from the memory of the server, which knows no pages.
     let limit = options.limit.filter(|_| token.is_some() || options.version != Some(0));
     if let Some(limit) = limit.filter(|limit| objects.len() > *limit) {
         let remaining = (objects.len() - limit) as u64;
@@ -151,7 +151,7 @@ fn page(state: &State, route: &ObjectRoute, options: &ListOptions) -> Result<Pag
         if let Some(last) = objects.last() {
             meta.continue_token = encode_token(version as i64, &last.object_key, namespace);
         }
-        // With selectors, a real store does not know how many would follow.
+        // With selectors, a real server does not know how many objects remain.
         meta.remaining = options.selectors.is_empty().then_some(remaining);
     }
     Ok(Page { objects, meta })
@@ -171,11 +171,11 @@ fn encode_token(version: i64, last: &ObjectKey, namespace: Option<&str>) -> Stri
         _ => format!("/{}\0", last.name),
     };
     let token = ContinueToken { api_version: "meta.k8s.io/v1".into(), version, start };
-    // The token is plain data, it can always be written.
+    // The token is plain data, so its serialization cannot fail.
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
 }
 
-/// The version of a token, and the place after which to go on.
+/// The version of a token, and the key after which the next page starts.
 fn decode_token(token: &str, namespace: Option<&str>) -> Result<(i64, ObjectKey), StatusError> {
     let refuse =
         |why: &str| StatusError::bad_request(format!("invalid continue token: continue key is not valid: {why}"));

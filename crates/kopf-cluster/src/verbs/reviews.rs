@@ -1,6 +1,6 @@
-//! Reviews: questions that are asked by creating an object which is never stored.
+//! Reviews: objects that clients create to ask a question; the server answers, and stores nothing.
 //!
-//! Whoever has the token of the cluster may do everything, so access is always allowed.
+//! The owner of the token may do everything, so access is always allowed.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The scale of an object: its number of replicas, as a part of its own.
+//! The `scale` subresource: the number of replicas of an object.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub(super) fn scale(
     }
     let kind = if verb == Verb::Update { "UpdateOptions" } else { "PatchOptions" };
     let options = WriteOptions::parse(&request.query, kind)?;
-    // Scaling a custom resource leaves no trace in a real server either.
+    // As on a real server, scaling a custom resource does not change its managed fields.
     let writer = resource.custom().is_none().then(|| Writer::of(request, &options, Some(SCALE)));
     let applies = verb == Verb::Patch && request.media_type() == "application/apply-patch+yaml";
     let webhooks = state.webhooks();
@@ -56,9 +56,9 @@ pub(super) fn scale(
         if admission.is_needed() {
             let basis = format!("scale/{}", current["metadata"]["resourceVersion"].as_str().unwrap_or_default());
             wanted = admission.mutate(&basis, wanted, Some(&current))?;
-            let mut settled = current.clone();
-            settled["spec"] = wanted["spec"].clone();
-            admission.validate(&basis, &settled, Some(&current))?;
+            let mut scaled = current.clone();
+            scaled["spec"] = wanted["spec"].clone();
+            admission.validate(&basis, &scaled, Some(&current))?;
         }
         let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or_default();
         check_replicas(resource, name, replicas)?;
@@ -90,7 +90,7 @@ pub(super) fn scale(
     Ok(Response::json(200, &scale_of(resource, &written.into_value(resource))?))
 }
 
-/// The scale that a request wants.
+/// The scale that a request asks to store.
 fn wanted(
     request: &Request,
     resource: &ResourceType,
@@ -132,7 +132,7 @@ fn wanted(
     Ok(patched)
 }
 
-/// Why something cannot be taken for a scale.
+/// The error if a value cannot be decoded as a scale.
 fn scale_problem(scale: &Value) -> Option<String> {
     type_problem(scale).or_else(|| struct_types::scale_type_error(scale))
 }
@@ -154,7 +154,7 @@ fn check_replicas(resource: &ResourceType, name: &str, replicas: i64) -> Result<
     Err(StatusError::invalid_kind("autoscaling", "Scale", name, &[error]))
 }
 
-/// The bookkeeping of the number of replicas, as a scale shows it.
+/// The managed fields of the number of replicas, as a scale shows them.
 fn entries_of_scale(object: &Value) -> Option<Value> {
     let entries = object["metadata"]["managedFields"].as_array()?.iter();
     let owning = entries.filter(|entry| entry["fieldsV1"]["f:spec"].get("f:replicas").is_some());
@@ -169,7 +169,7 @@ fn entries_of_scale(object: &Value) -> Option<Value> {
     (!shown.is_empty()).then_some(Value::Array(shown))
 }
 
-/// Nobody knows later when an object was scaled.
+/// Removes the time of scaling from the managed fields, as a real server does.
 fn forget_time_of_scale(object: &mut Value) {
     let entries = object["metadata"].get_mut("managedFields").and_then(Value::as_array_mut);
     for entry in entries.into_iter().flatten() {
@@ -181,7 +181,7 @@ fn forget_time_of_scale(object: &mut Value) {
     }
 }
 
-/// The scale that an object shows.
+/// The scale of an object.
 fn scale_of(resource: &ResourceType, object: &Value) -> Result<Value, StatusError> {
     let mut scale = bare(object);
     let find = |path: &str| JsonPath::parse(path).and_then(|path| path.find(object).cloned());
@@ -235,7 +235,7 @@ fn put(object: &mut Value, path: &str, value: Value) {
     *object_key = value;
 }
 
-/// A selector of labels as text.
+/// A label selector in the syntax of query parameters.
 fn selector_text(selector: &Value) -> String {
     let labels = match selector.get("matchLabels") {
         Some(labels) => labels,

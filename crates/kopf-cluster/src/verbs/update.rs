@@ -1,4 +1,4 @@
-//! Replacing an object, or its status; and the way in which all changes of objects are written.
+//! Replaces an object or its status. All other changes of objects are written by the functions here, too.
 
 use std::sync::Arc;
 
@@ -69,11 +69,11 @@ pub(super) fn update(state: &Arc<State>, request: &Request, route: &ObjectRoute)
     Ok(written.answer(200, &renderer, warnings))
 }
 
-/// Changes an object for the system itself: decides on its current state, and writes if it is
-/// still current.
+/// Changes an object for the system itself: `decide` makes the new state from the current one, which is
+/// written unless another write came first.
 ///
-/// Whoever loses a race decides again on the newer state. Nothing is written, and no version
-/// is spent, if the new state is the old one.
+/// In that case, `decide` is called again with the newer state. If the new state
+/// equals the old one, nothing is written, and the version stays.
 pub(crate) fn write_if_unchanged(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
@@ -84,7 +84,7 @@ pub(crate) fn write_if_unchanged(
     write_admitted(state, resource, object_key, dry_run, None, decide)
 }
 
-/// The same for a request, in whose version the object is decided on.
+/// The same for a request: `decide` gets the object in the version of the request.
 pub(super) fn write_admitted(
     state: &Arc<State>,
     resource: &Arc<ResourceType>,
@@ -129,7 +129,7 @@ pub(super) fn write_admitted(
     }
 }
 
-/// Some kinds are only replaced by those who have seen the current state.
+/// Some kinds can be replaced only with a resource version in the body.
 fn require_version(resource: &ResourceType, name: &str, value: &Value) -> Result<(), StatusError> {
     let given = value["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty());
     if given || !strategy::needs_version(resource) {
@@ -137,7 +137,7 @@ fn require_version(resource: &ResourceType, name: &str, value: &Value) -> Result
     }
     let error = FieldError::invalid("metadata.resourceVersion", json!(0), "must be specified for an update");
     let mut status_error = StatusError::invalid(resource, name, &[error]);
-    // This check of the server names the resource where the others name the kind.
+    // In this error, the server names the resource instead of the kind.
     status_error.message = status_error.message.replacen(&resource.qualified_kind(), resource.qualified(), 1);
     status_error.details["kind"] = json!(resource.plural);
     Err(status_error)

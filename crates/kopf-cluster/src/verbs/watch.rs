@@ -1,8 +1,8 @@
-//! Watches: what happens to the objects of a resource, as an endless answer.
+//! Watches: the events of a resource, as an endless response.
 //!
 //! A watch holds only its position in the history of the store. It sleeps until the resource
-//! changes, reads what is new in small portions, and ends when its time is over, when its client
-//! goes away, or when it was too slow and its position is forgotten.
+//! changes, and reads the new events in small portions. It ends when its time is over, when the client
+//! disconnects, or when it was so slow that the history no longer has its position.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,16 +28,16 @@ use crate::webhooks::convert_stored;
 /// How many events are read from the history at once.
 const PORTION: usize = 100;
 
-/// How often a watch is told how far it is, if it wants to know.
+/// How often a watch gets a bookmark, if the client allows bookmarks.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How long before its end a watch is told once more how far it is.
+/// How long before its end a watch gets its last bookmark.
 const BOOKMARK_BEFORE_END: SignedDuration = SignedDuration::from_secs(2);
 
-/// What to watch, and how.
+/// The parameters of a watch.
 #[derive(Clone, Debug)]
 pub(super) struct WatchRequest {
-    /// By which faults are matched.
+    /// Faults are matched by these facts.
     pub info: RequestInfo,
     pub resource: Arc<ResourceType>,
     /// None for all namespaces.
@@ -46,19 +46,19 @@ pub(super) struct WatchRequest {
     pub representation: Representation,
     pub start: Start,
     pub bookmarks: bool,
-    /// None for a watch that ends only with its client.
+    /// None for a watch without a time limit.
     pub timeout: Option<Duration>,
 }
 
 /// Where a watch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// With all objects as if they were new, and then with what happens after.
+    /// With an `ADDED` event for every existing object, followed by the changes.
     Everything {
-        /// Whether a bookmark tells that all objects have been sent.
+        /// Whether a bookmark marks the end of the existing objects.
         announce_end: bool,
     },
-    /// With what has happened after a version.
+    /// With the changes after this version.
     After(u64),
 }
 
@@ -70,30 +70,30 @@ struct Watch {
     position: u64,
     phase: Phase,
     changed: watch::Receiver<u64>,
-    /// When it ends; far in the future if it does not.
+    /// When the watch ends; far in the future if it has no time limit.
     deadline: Timestamp,
     next_bookmark: Timestamp,
-    /// What goes wrong with it on demand.
+    /// The faults that a test has requested for it.
     faults: WatchFaults,
-    /// Whether anything has been sent: tables have columns in their first event only.
+    /// Whether an event has been sent: only the first table has columns.
     started: bool,
 }
 
-/// What a watch is about to do.
+/// The next step of a watch.
 enum Phase {
-    /// To send the objects that were there at the beginning, the last one first.
+    /// Send the existing objects; the last element comes first.
     Initial(Vec<Arc<Stored>>),
-    /// To tell that they have been sent.
+    /// Send the bookmark at the end of the existing objects.
     InitialDone,
-    /// To send what happens.
+    /// Send the changes.
     Live,
-    /// To break off in the middle of what it has sent.
+    /// Break the connection in the middle of an event.
     Broken,
-    /// Nothing: it is over.
+    /// The watch is over.
     Over,
 }
 
-/// Starts a watch. The stream gives whole lines.
+/// Starts a watch. Every item of the stream consists of whole lines.
 pub(super) fn stream(
     state: Arc<State>,
     request: WatchRequest,
@@ -131,7 +131,7 @@ pub(super) fn stream(
     })
 }
 
-/// Checks before the stream starts whether it can: a error becomes the only event of the watch.
+/// Checks whether a watch can start; an error becomes its only event.
 pub(super) fn check(state: &State, request: &WatchRequest) -> Result<(), StatusError> {
     match request.start {
         Start::Everything { .. } => Ok(()),
@@ -140,7 +140,7 @@ pub(super) fn check(state: &State, request: &WatchRequest) -> Result<(), StatusE
 }
 
 impl Watch {
-    /// The next lines, or None at the end; unless something goes wrong on demand.
+    /// The next lines, or None at the end; or the interruption that a fault demands.
     async fn next(&mut self) -> Option<Result<Bytes, Interrupted>> {
         loop {
             match self.phase {
@@ -176,7 +176,7 @@ impl Watch {
         }
     }
 
-    /// The next lines, if it is time for some; None if the watch has to be looked at again.
+    /// The next lines; None if the caller has to look at the phase again.
     async fn advance(&mut self) -> Option<Bytes> {
         loop {
             match &mut self.phase {
@@ -209,7 +209,7 @@ impl Watch {
         }
     }
 
-    /// Sends what is new, or sleeps; None if the phase has to be looked at again.
+    /// Sends new events, or sleeps; None if the caller has to look at the phase again.
     async fn live(&mut self) -> Option<Bytes> {
         self.changed.borrow_and_update();
         let (events, version) = {
@@ -233,7 +233,7 @@ impl Watch {
         let lines: Vec<u8> = events.iter().flat_map(|event| self.event(event)).collect();
         self.position = match events.last() {
             Some(last) if events.len() == PORTION => last.object.version,
-            // Nothing else has happened to the resource, so the position can follow the others.
+            // The resource has no newer events, so the position can move to the version of the store.
             _ => self.position.max(version),
         };
         if !lines.is_empty() {
@@ -273,7 +273,7 @@ impl Watch {
         }
     }
 
-    /// The definition of a custom resource may have changed since: its conversion, above all.
+    /// Takes over changes of the CRD since the last event, above all those of its conversion.
     fn follow_definition(&mut self) {
         let known = &self.request.resource;
         if known.custom().is_some()
@@ -295,7 +295,7 @@ impl Watch {
         })
     }
 
-    /// The same for events, with what was there before.
+    /// The same for events, with the previous states of their objects.
     async fn converted_events(&mut self, events: Vec<Arc<Event>>) -> Result<Vec<Arc<Event>>, Bytes> {
         if self.request.resource.conversion().is_none() {
             return Ok(events);
@@ -310,7 +310,7 @@ impl Watch {
         Ok(events.into_iter().map(convert).collect())
     }
 
-    /// The line of an event, or nothing if it is not for this watch.
+    /// The line of an event; empty if the watch does not select the object.
     fn event(&mut self, event: &Event) -> Vec<u8> {
         if self.request.namespace.as_deref().is_some_and(|namespace| namespace != &*event.object.object_key.namespace) {
             return Vec::new();
@@ -322,7 +322,7 @@ impl Watch {
         match (before, after) {
             (None, true) => self.line("ADDED", &event.object, version),
             (Some(_), true) => self.line("MODIFIED", &event.object, version),
-            // It is gone, or not selected any more: its last state is what the client knows.
+            // The object is gone, or no longer selected: the client gets the last state that it knows.
             (Some(previous), false) => self.line("DELETED", previous, version),
             (None, false) => Vec::new(),
         }
@@ -349,7 +349,7 @@ impl Watch {
 
 fn first_bookmark(now: Timestamp, deadline: Timestamp) -> Timestamp {
     let before_end = before_end(deadline);
-    // A short watch has no time for it.
+    // A short watch gets no bookmark before its end.
     if before_end > now { later(now, BOOKMARK_INTERVAL).min(before_end) } else { deadline }
 }
 

@@ -1,6 +1,6 @@
-//! What came of a write: the object as it is in the store now, or as it would be.
+//! The result of a write: the stored object, or the one that a dry run would have stored.
 //!
-//! What was stored is answered by its text; it is only decoded for those who look into it.
+//! Responses contain the stored text unchanged; it is decoded only for callers that need its fields.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::store::Stored;
 
 /// An object after it was written.
 pub(crate) enum Written {
-    /// It is in the store.
+    /// The object is in the store.
     Stored(Arc<Stored>),
-    /// It is not in the store, or is there in another version than the one that was asked for.
+    /// The object is not in the store, or it is stored in another version than that of the request.
     Shown(Value),
 }
 
 impl Written {
-    /// An object that is in the store now; `shown` is the same in the version of the request, if that is another one.
+    /// A stored object; `shown` is the same in the version of the request, if that is another one.
     pub(crate) fn new(stored: &Arc<Stored>, shown: Option<Value>) -> Self {
         match shown {
             Some(mut shown) => {
@@ -40,7 +40,7 @@ impl Written {
         }
     }
 
-    /// The answer to the request that has written it.
+    /// The response to the request that has written the object.
     pub(crate) fn answer(self, code: u16, renderer: &Renderer<'_>, mut warnings: Vec<String>) -> Response {
         let resource = renderer.resource;
         let is_as_stored = !convert::is_needed(resource) && resource.conversion().is_none();

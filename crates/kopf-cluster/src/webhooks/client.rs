@@ -1,10 +1,9 @@
-//! Calls to webhooks: the only place where a cluster speaks to others.
+//! Calls webhooks over HTTPS. The cluster opens no other outgoing connections.
 //!
-//! `http/service.rs` and the watches hand a [`Call`] to [`fetch`]. Connections are always TLS, verified
-//! by the bundle of the configuration, or by the roots of the machine if there is none. A service
-//! is reached as kube-proxy would: at the endpoints of its slices, or at its external name; there
-//! is no other network of services here. The time-out is one of the machine and not of the
-//! cluster's clock, since the one who is called lives outside of it.
+//! `http/service.rs` and the watches pass a [`Call`] to [`fetch`]. TLS is verified by the `caBundle` of the
+//! configuration, or by the root certificates of the machine. A service is resolved as kube-proxy does it:
+//! to the endpoints of its slices, or to its external name. Time-outs use the clock of the machine and not
+//! that of the cluster, since webhooks live outside of the cluster.
 
 use std::sync::Arc;
 
@@ -25,10 +24,10 @@ use crate::request::Call;
 use crate::state::State;
 use crate::store::ObjectKey;
 
-/// Answers over this size are cut off, which makes them unreadable.
+/// Longer responses are truncated, which makes them invalid.
 const ANSWER_LIMIT: usize = 16 * 1024 * 1024;
 
-/// Makes a call: the decoded answer, or why there is none in the words of the server.
+/// Makes a call, and returns the decoded response, or the error in the exact words of a real server.
 pub(crate) async fn fetch(state: &State, call: &Call) -> Result<Value, String> {
     let url = format!("{}?timeout={}s", call.target.url(), call.timeout.as_secs());
     let posted = tokio::time::timeout(call.timeout, post(state, call, &url)).await;
@@ -54,7 +53,7 @@ async fn post(state: &State, call: &Call, url: &str) -> Result<(u16, String, Byt
     let mut builder = hyper::client::conn::http1::Builder::new();
     let handshake = builder.title_case_headers(true).handshake(TokioIo::new(stream));
     let (mut sender, connection) = handshake.await.map_err(|error| error.to_string())?;
-    // One call, one connection: it ends with the call, however that ends.
+    // Every call has its own connection, which ends with the call.
     let mut driver = tokio::task::JoinSet::new();
     driver.spawn(connection);
     let path = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
@@ -79,7 +78,7 @@ async fn dial(host: &str, port: u16) -> Result<TcpStream, String> {
         Ok(addresses) => addresses.collect(),
         Err(_) => Vec::new(),
     };
-    // As in Go, the error of the first address is told.
+    // As in Go, the caller gets the error of the first address.
     let mut first = None;
     for address in addresses {
         match TcpStream::connect(address).await {
@@ -96,7 +95,7 @@ async fn dial(host: &str, port: u16) -> Result<TcpStream, String> {
     Err(first.unwrap_or_else(|| format!("dial tcp: lookup {host}: no such host")))
 }
 
-/// Where a service is reached.
+/// The host and the port of a service.
 fn resolve(state: &State, namespace: &str, name: &str, port: u16) -> Result<(String, u16), String> {
     let missing = || format!("service \"{name}\" not found");
     let services = state.built_in("", "v1", "services").ok_or_else(missing)?;
@@ -137,7 +136,7 @@ fn tls(authorities: &[u8]) -> Result<Arc<rustls::ClientConfig>, String> {
     match authorities.is_empty() {
         false => {
             for certificate in &bundle {
-                // What is not a certificate cannot vouch for anybody.
+                // An invalid certificate in the bundle is ignored.
                 let _ = roots.add(certificate.clone());
             }
             if roots.is_empty() {
@@ -157,7 +156,7 @@ fn tls(authorities: &[u8]) -> Result<Arc<rustls::ClientConfig>, String> {
     Ok(Arc::new(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
 }
 
-/// The errors of TLS as Go tells them.
+/// A TLS error in the words of Go.
 fn tls_error(error: &std::io::Error) -> String {
     use rustls::{CertificateError, Error};
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
@@ -182,7 +181,7 @@ fn tls_error(error: &std::io::Error) -> String {
     format!("tls: failed to verify certificate: x509: {reason}")
 }
 
-/// From an answer to data.
+/// Decodes a response.
 fn read(code: u16, content_type: &str, body: &[u8]) -> Result<Value, String> {
     if !(200..300).contains(&code) {
         return Err(failure(code, content_type, body));
@@ -197,7 +196,7 @@ fn read(code: u16, content_type: &str, body: &[u8]) -> Result<Value, String> {
             true => unreadable("unexpected end of JSON input"),
             false => unreadable(&error.to_string()),
         }),
-        // Everything else is taken for YAML.
+        // The server parses all other bodies as YAML.
         false => yaml::parse(body).map_err(|error| unreadable(&error)),
     }?;
     match value {
@@ -210,7 +209,7 @@ fn read(code: u16, content_type: &str, body: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// What an answer that is none is taken for.
+/// The error for a response with an error status.
 fn failure(code: u16, content_type: &str, body: &[u8]) -> String {
     let status: Option<Value> = serde_json::from_slice(body).ok();
     let status = status.filter(|status| status["kind"] == "Status" && status["status"] == "Failure");
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_told_by_their_urls() {
+    fn errors_name_targets_by_their_urls() {
         for (config, expected) in [
             (serde_json::json!({"url": "https://127.0.0.1:1/x"}), "https://127.0.0.1:1/x"),
             (

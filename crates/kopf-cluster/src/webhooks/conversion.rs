@@ -1,7 +1,7 @@
-//! Conversion webhooks: objects of CRDs with several versions, from one version to another.
+//! Conversion webhooks: convert the objects of a CRD from one version to another.
 //!
-//! Objects are stored in the storage version. The verbs convert what they read and write by a
-//! [`Converter`], which asks through the replay of the request; watches by [`convert_stored`].
+//! Objects are stored in the storage version. The verbs convert objects that they read and write by a
+//! [`Converter`], which uses the replay of the request; watches call [`convert_stored`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::values::names;
 /// How long a conversion may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Converts for one request.
+/// Converts the objects of one request.
 #[derive(Clone, Copy)]
 pub(crate) struct Converter<'a> {
     pub state: &'a State,
@@ -29,7 +29,7 @@ pub(crate) struct Converter<'a> {
 }
 
 impl Converter<'_> {
-    /// Stored objects in the version of a resource. Most are so already.
+    /// Converts stored objects to the version of a resource. Most have that version already.
     pub(crate) fn stored(
         &self,
         resource: &ResourceType,
@@ -65,7 +65,7 @@ impl Converter<'_> {
         }
     }
 
-    /// An object in another version.
+    /// Converts an object to another version.
     pub(crate) fn value(
         &self,
         resource: &ResourceType,
@@ -80,7 +80,7 @@ impl Converter<'_> {
         Ok(converted)
     }
 
-    /// The same, with all that the webhook says; None if the answer is not there yet.
+    /// The same without pruning; None if the response of the webhook is still to be fetched.
     pub(crate) fn unpruned(
         &self,
         resource: &ResourceType,
@@ -88,8 +88,8 @@ impl Converter<'_> {
         value: &Value,
         wanted: &str,
     ) -> Option<Result<Value, StatusError>> {
-        let is_asked = value["apiVersion"] != wanted && !is_empty(value);
-        let Some(webhook) = resource.conversion().filter(|_| is_asked) else {
+        let needs_webhook = value["apiVersion"] != wanted && !is_empty(value);
+        let Some(webhook) = resource.conversion().filter(|_| needs_webhook) else {
             let mut same = value.clone();
             same["apiVersion"] = json!(wanted);
             return Some(Ok(same));
@@ -99,7 +99,7 @@ impl Converter<'_> {
         Some(converted.and_then(|mut converted| converted.pop().ok_or_else(Replay::wait)))
     }
 
-    /// What the schema of a version does not know is dropped, as on every other way in.
+    /// Drops the fields that the schema of a version does not know, as for bodies of requests.
     fn prune(&self, resource: &ResourceType, wanted: &str, value: &mut Value) {
         let version = wanted.rsplit('/').next().unwrap_or_default();
         let catalog = self.state.catalog();
@@ -109,7 +109,7 @@ impl Converter<'_> {
         }
     }
 
-    /// Asks for a conversion; None if the answer is not there yet.
+    /// Calls the webhook; None if its response is still to be fetched.
     fn convert(
         &self,
         webhook: &ConversionWebhook,
@@ -126,7 +126,7 @@ impl Converter<'_> {
     }
 }
 
-/// The same for a watch, which can wait for the answer itself.
+/// Converts stored objects for a watch, which can await the response itself.
 pub(crate) async fn convert_stored(
     state: &State,
     resource: &ResourceType,
@@ -146,7 +146,7 @@ pub(crate) async fn convert_stored(
     converter.stored(resource, objects)
 }
 
-/// Whether an object is nothing but its type. Nobody is asked about those.
+/// Whether an object has nothing but its type. No webhook is called for those.
 fn is_empty(object: &Value) -> bool {
     object.as_object().is_some_and(|fields| fields.keys().all(|name| name == "apiVersion" || name == "kind"))
 }
@@ -158,7 +158,7 @@ fn review(uid: &str, originals: &[Value], wanted: &str) -> Value {
         "response": {"uid": "", "convertedObjects": null, "result": {"metadata": {}}}})
 }
 
-/// What is stored has no version of its own.
+/// Webhooks receive objects without their resource version.
 fn without_version(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -177,7 +177,7 @@ fn original(resource: &ResourceType, stored: &Stored) -> Value {
     Value::Object(typed)
 }
 
-/// The converted objects; or what is wrong with the answer, in the words of the server.
+/// The converted objects; or the error in the response, in the words of a real server.
 fn read(resource: &ResourceType, originals: &[Value], wanted: &str, answered: &Answered) -> Result<Vec<Value>, String> {
     let text = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let from = originals.first().map(|original| text(original, "apiVersion")).unwrap_or_default();
@@ -248,7 +248,7 @@ fn response_of(answered: &Answered) -> Result<&Vec<Value>, String> {
     }
 }
 
-/// Conversion changes labels and annotations only; everything else stays as it was.
+/// Of the metadata, a webhook can change only labels and annotations; the rest is restored.
 fn restored_metadata(original: &Value, converted: &Value) -> Result<Value, String> {
     let given = converted.get("metadata").ok_or("missing metadata in converted object")?;
     if !given.is_object() {
@@ -285,7 +285,7 @@ fn restored_metadata(original: &Value, converted: &Value) -> Result<Value, Strin
     Ok(metadata)
 }
 
-/// The type of a decoded value, as the server calls it.
+/// The type of a decoded value in the words of Go.
 fn go_value_type(value: &Value) -> &'static str {
     match value {
         Value::String(_) => "string",

@@ -1,7 +1,7 @@
-//! What a webhook has answered: allowed, denied, or nothing that makes sense.
+//! Reads the response of an admission webhook: allowed, denied, patched, or invalid.
 //!
-//! `admission.rs` reads every answer here. Whatever is wrong with it is told in the words of the
-//! server, since people find the flaws of their webhooks by them.
+//! `admission.rs` passes every response here. Errors have the exact texts of a real server, since users
+//! find the mistakes in their webhooks by these texts.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,32 +10,32 @@ use serde_json::{Map, Value, json};
 use crate::request::Answered;
 use crate::request::status::StatusError;
 
-/// Which kind of webhook was asked.
+/// The type of the webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Mutating,
     Validating,
 }
 
-/// The answer of a webhook.
+/// A valid response of a webhook.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Verdict {
+pub(super) struct ReviewResponse {
     pub warnings: Vec<String>,
     pub decision: Decision,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Decision {
-    /// Nothing speaks against it.
+    /// The webhook allows the request.
     Allowed,
-    /// The same, with these operations of a JSON patch.
+    /// The webhook allows the request with the operations of this JSON patch.
     Patched(Vec<Value>),
-    /// It is not to be.
+    /// The webhook denies the request.
     Denied(Box<StatusError>),
 }
 
-/// Reads the answer of a webhook; an error is the reason why the call counts as failed.
-pub(super) fn read(name: &str, version: &str, role: Role, answered: &Answered) -> Result<Verdict, String> {
+/// Reads the response of a webhook; an error says why the call counts as failed.
+pub(super) fn read(name: &str, version: &str, role: Role, answered: &Answered) -> Result<ReviewResponse, String> {
     let failed = |reason: String| format!("failed to call webhook: {reason}");
     let invalid = |reason: String| format!("received invalid webhook response: {reason}");
     let review = answered.outcome.as_ref().map_err(|reason| failed(reason.clone()))?;
@@ -68,22 +68,22 @@ pub(super) fn read(name: &str, version: &str, role: Role, answered: &Answered) -
     let warnings = warnings.filter_map(Value::as_str).map(str::to_owned).collect();
     if response["allowed"] != true {
         let status_error = denial(name, response.get("status").unwrap_or(&Value::Null));
-        return Ok(Verdict { warnings, decision: Decision::Denied(Box::new(status_error)) });
+        return Ok(ReviewResponse { warnings, decision: Decision::Denied(Box::new(status_error)) });
     }
     let operations = match patch.filter(|patch| role == Role::Mutating && !patch.is_empty()) {
         Some(patch) => operations_of(&patch)?,
         None => Vec::new(),
     };
     if operations.is_empty() {
-        return Ok(Verdict { warnings, decision: Decision::Allowed });
+        return Ok(ReviewResponse { warnings, decision: Decision::Allowed });
     }
     match (version, patch_type) {
         ("v1", Some(other)) if other != "JSONPatch" => Err(format!("unsupported patch type \"{other}\"")),
-        _ => Ok(Verdict { warnings, decision: Decision::Patched(operations) }),
+        _ => Ok(ReviewResponse { warnings, decision: Decision::Patched(operations) }),
     }
 }
 
-/// The error that a denial comes to.
+/// The error that the client gets for a denial.
 fn denial(name: &str, status: &Value) -> StatusError {
     let denied = format!("admission webhook \"{name}\" denied the request");
     let text = |field: &str| status.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -117,7 +117,7 @@ fn denial(name: &str, status: &Value) -> StatusError {
     StatusError::given(code, message, Value::Object(given))
 }
 
-/// An answer may leave its kind out, but must not say another one.
+/// A response may lack its kind, but must not have another one.
 fn check_kind(review: &Value, version: &str) -> Result<(), String> {
     let text = |field: &str| review.get(field).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -139,7 +139,7 @@ fn check_kind(review: &Value, version: &str) -> Result<(), String> {
     })
 }
 
-/// What the server says of kinds that it does not know.
+/// The error of the server for unknown kinds.
 pub(super) fn not_registered(api_version: &str, kind: &str) -> String {
     format!("no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\"")
 }
@@ -213,7 +213,7 @@ fn operations_of(patch: &[u8]) -> Result<Vec<Value>, String> {
     }
 }
 
-/// The kind of an object as it is written in Go.
+/// The kind of an object as Go prints it.
 fn go_kind(review: &Value) -> String {
     let text = |field: &str| review.get(field).and_then(Value::as_str).unwrap_or_default();
     let api_version = match text("apiVersion") {
@@ -238,7 +238,7 @@ pub(super) fn go_type(value: &Value) -> &'static str {
 mod tests {
     use super::*;
 
-    fn answer(role: Role, response: Value) -> Result<Verdict, String> {
+    fn answer(role: Role, response: Value) -> Result<ReviewResponse, String> {
         let mut review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
         if let Some(fields) = review["response"].as_object_mut() {
             fields.entry("uid").or_insert(json!("u"));
@@ -254,9 +254,9 @@ mod tests {
             (json!({"reason": "Forbidden", "code": 403}), 403, ": Forbidden"),
             (json!({"message": "m", "code": 200}), 400, ": m"),
         ] {
-            let verdict = answer(Role::Validating, json!({"allowed": false, "status": status, "warnings": ["w"]}));
-            let Ok(Verdict { decision: Decision::Denied(status_error), warnings }) = verdict else {
-                panic!("{status}: {verdict:?}")
+            let reviewed = answer(Role::Validating, json!({"allowed": false, "status": status, "warnings": ["w"]}));
+            let Ok(ReviewResponse { decision: Decision::Denied(status_error), warnings }) = reviewed else {
+                panic!("{status}: {reviewed:?}")
             };
             assert_eq!((status_error.code, warnings), (code, vec!["w".to_owned()]));
             let expected = format!(
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_answers_are_failures() {
+    fn invalid_responses_are_failures() {
         let operations = STANDARD.encode(r#"[{"op":"add","path":"/x","value":1}]"#);
         let invalid = |text: &str| Err(format!("received invalid webhook response: {text}"));
         for (role, response, expected) in [
@@ -312,7 +312,7 @@ mod tests {
             assert_eq!(answer(role, response.clone()).map(|_| ()), expected, "{response}");
         }
         let patched = answer(Role::Mutating, json!({"allowed": true, "patch": operations, "patchType": "JSONPatch"}));
-        assert!(matches!(patched, Ok(Verdict { decision: Decision::Patched(list), .. }) if list.len() == 1));
+        assert!(matches!(patched, Ok(ReviewResponse { decision: Decision::Patched(list), .. }) if list.len() == 1));
     }
 
     #[test]

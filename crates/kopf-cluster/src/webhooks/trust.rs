@@ -1,7 +1,7 @@
-//! Whom to trust among webhooks: those that the bundle of a configuration vouches for.
+//! Verifies the certificates of webhooks by the `caBundle` of their configuration.
 //!
-//! A certificate may stand in the bundle itself and be its own authority, as simple tools make
-//! them. A real server trusts it; the library does not, as authorities should not serve.
+//! The bundle may contain the server's certificate itself, which is its own authority, as simple tools make
+//! them. A real API server trusts it; rustls does not, since a CA certificate should not be used by a server.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-/// Checks the certificates of webhooks.
+/// Verifies the certificates of webhooks.
 #[derive(Debug)]
 pub(super) struct Verifier {
     pub usual: Arc<WebPkiServerVerifier>,
-    /// What stands in the bundle.
+    /// The certificates of the bundle.
     pub bundle: Vec<CertificateDer<'static>>,
 }
 
@@ -29,7 +29,7 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         match self.usual.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
-            // Its times have been checked by then, but not its name.
+            // rustls has checked the validity period by then, but not the name.
             Err(Error::InvalidCertificate(CertificateError::Other(_)))
                 if self.bundle.iter().any(|trusted| trusted == end_entity) =>
             {

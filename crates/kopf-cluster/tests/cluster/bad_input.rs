@@ -1,6 +1,6 @@
-//! What clients should not send: refused as by a real server 1.36.3, whose answers are in the tables.
+//! Invalid requests: the cluster responds as a real server 1.36.3, whose responses are in the tables.
 
-// Helpers of tests may panic as tests may.
+// Helpers of tests may panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ const TARGET: &str = "/api/v1/namespaces/default/configmaps/kube-root-ca.crt";
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 
-/// What is sent, and the code, the reason and the start of the message of the answer.
+/// A request, and the code, the reason and the start of the message of the expected response.
 type Case<'a> = (&'a str, &'a str, &'a str, String, u16, &'a str, &'a str);
 
 async fn check(cases: &[Case<'_>]) {
@@ -28,7 +28,7 @@ async fn check(cases: &[Case<'_>]) {
         let text = status["message"].as_str().unwrap_or("");
         assert!(text.starts_with(message), "{shown}");
     }
-    // It still works.
+    // The cluster still works.
     probe.get(TARGET).await;
 }
 
@@ -37,7 +37,7 @@ fn nested(depth: usize) -> String {
 }
 
 #[tokio::test]
-async fn bodies_that_are_no_objects() {
+async fn bodies_without_objects_are_rejected() {
     let unrecognized = "the object provided is unrecognized (must be of type ConfigMap): ";
     let no_type = format!("{unrecognized}couldn't get version/kind; json parse error: ");
     let not_an_object = format!("{no_type}json: cannot unmarshal array into Go value of type struct {{");
@@ -96,7 +96,7 @@ async fn bodies_that_are_no_objects() {
 }
 
 #[tokio::test]
-async fn bodies_that_are_too_large() {
+async fn too_large_bodies_are_rejected() {
     let large = || format!("{{\"a\":\"{}\"}}", "x".repeat(3 * 1024 * 1024));
     let too_large = "Request entity too large: limit is 3145728";
     let operations = json!(vec![json!({"op": "test", "path": "/kind", "value": "ConfigMap"}); 10_001]).to_string();
@@ -122,7 +122,7 @@ async fn bodies_that_are_too_large() {
 }
 
 #[tokio::test]
-async fn yaml_that_explodes() {
+async fn exponential_yaml_is_rejected() {
     let mut bomb = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bomb}\na: &a [x,x,x,x,x,x,x,x,x]\n".to_owned();
     for (name, before) in
         ["b", "c", "d", "e", "f", "g", "h", "i", "j"].iter().zip(["a", "b", "c", "d", "e", "f", "g", "h", "i"])
@@ -179,7 +179,7 @@ async fn yaml_that_explodes() {
 }
 
 #[tokio::test]
-async fn patches_that_are_no_patches() {
+async fn invalid_patches_are_rejected() {
     let map = "Go value of type map[string]interface {}";
     let merge = |found: &str| format!("error decoding patch: json: cannot unmarshal {found} into {map}");
     let strategic = |found: &str| format!("json: cannot unmarshal {found} into {map}");
@@ -212,7 +212,7 @@ async fn patches_that_are_no_patches() {
 }
 
 #[tokio::test]
-async fn names_paths_and_parameters() {
+async fn invalid_names_paths_and_parameters_are_rejected() {
     let long = format!("{MAPS}/{}", "x".repeat(3000));
     let many = format!("{MAPS}?labelSelector={}", (0..2000).map(|n| format!("k{n}%3Dv")).collect::<Vec<_>>().join(","));
     let get = |path: &'static str, code, reason, message| ("GET", path, JSON, String::new(), code, reason, message);
@@ -292,16 +292,16 @@ async fn names_paths_and_parameters() {
 }
 
 #[tokio::test]
-async fn what_is_not_unicode_is_replaced() {
+async fn invalid_unicode_is_replaced() {
     let probe = Probe::new();
-    let body = b"{\"metadata\":{\"name\":\"odd\"},\"data\":{\"a\":\"\xff\",\"b\":\"\\ud800\"}}";
+    let body = b"{\"metadata\":{\"name\":\"bad\"},\"data\":{\"a\":\"\xff\",\"b\":\"\\ud800\"}}";
     let (code, created) = probe.ask_bytes("POST", MAPS, &[("content-type", JSON)], body).await;
     assert_eq!((code, &created["data"]), (201, &json!({"a": "\u{fffd}", "b": "\u{fffd}"})), "{created:#}");
 }
 
-/// Custom objects of all depths that are let in can be written, read, changed and removed again.
+/// Accepted custom objects of any depth can be written, read, changed and removed.
 #[tokio::test]
-async fn deep_objects() {
+async fn deep_objects_are_served_or_rejected() {
     let probe = Probe::new();
     let mut crd = widget_crd();
     crd["spec"]["versions"][0]["schema"] =
@@ -325,9 +325,9 @@ async fn deep_objects() {
     }
 }
 
-/// Many connections that say nothing do not keep others out, and the bytes of none are waited for.
+/// Many connections that send nothing do not block other clients.
 #[tokio::test]
-async fn silent_connections_do_not_matter() {
+async fn silent_connections_do_not_block_others() {
     let probe = Probe::new();
     let server = probe.cluster.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
     let mut silent = Vec::new();
@@ -341,7 +341,7 @@ async fn silent_connections_do_not_matter() {
     let client = kube::Client::try_from(config).unwrap();
     let answered = tokio::time::timeout(Duration::from_secs(5), client.apiserver_version()).await;
     assert_eq!(answered.unwrap().unwrap().git_version, kopf_cluster::KUBERNETES_VERSION);
-    // What is not TLS is told so at once.
+    // The server closes a connection without TLS at once.
     let mut plain = tokio::net::TcpStream::connect(server.address()).await.unwrap();
     plain.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();
@@ -349,9 +349,9 @@ async fn silent_connections_do_not_matter() {
     assert!(read.is_ok(), "it is still open");
 }
 
-/// A client that never ends its body is told so; nothing is waited for without an end.
+/// The server waits for a body only for a limited time.
 #[tokio::test(start_paused = true)]
-async fn slow_bodies_are_given_up() {
+async fn endless_bodies_time_out() {
     use tower_service::Service;
     let probe = Probe::new();
     let endless = http_body_util::StreamBody::new(futures::stream::pending::<Result<_, std::convert::Infallible>>());

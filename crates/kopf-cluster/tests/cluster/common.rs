@@ -1,6 +1,6 @@
-//! A client for tests: requests in, status codes and JSON out, straight on the service.
+//! A client for tests: it sends requests directly to the service, and returns status codes and JSON.
 
-// Helpers of tests may panic as tests may.
+// Helpers of tests may panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use bytes::Bytes;
@@ -16,7 +16,7 @@ pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 
 /// A cluster and a client of it.
 pub(crate) struct Probe {
-    pub cluster: Cluster,
+    pub(crate) cluster: Cluster,
     service: ClusterService,
 }
 
@@ -27,12 +27,12 @@ pub(crate) struct Lines {
 }
 
 impl Probe {
-    /// Objects are only kept, so that their versions can be counted.
+    /// A cluster without controllers of workloads, so that resource versions are predictable.
     pub(crate) fn new() -> Self {
         Self::with(Options { workloads: None, ..Options::default() })
     }
 
-    /// Pods are run.
+    /// A cluster that runs pods.
     pub(crate) fn with_workloads() -> Self {
         Self::with(Options::default())
     }
@@ -57,7 +57,7 @@ impl Probe {
         sent.unwrap_or_else(|interrupted| panic!("{method} {path}: {interrupted}"))
     }
 
-    /// The answer to a body that need not be text.
+    /// Sends a body that need not be text.
     pub(crate) async fn ask_bytes(
         &self,
         method: &str,
@@ -90,7 +90,7 @@ impl Probe {
         self.service.clone().call(request).await
     }
 
-    /// The code and the body of an answer.
+    /// The code and the body of a response.
     pub(crate) async fn ask(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
         self.ask_as(method, path, "application/json", body).await
     }
@@ -131,7 +131,7 @@ impl Probe {
         decode(self.send("GET", path, &[("accept", accept)], "").await).await
     }
 
-    /// The object at a path, once it is as wanted. The time passes by itself if it is paused.
+    /// Waits until the object at a path satisfies the condition. Paused time passes by itself.
     pub(crate) async fn wait_for(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
         for _ in 0..1000 {
@@ -164,7 +164,7 @@ impl Lines {
         }
     }
 
-    /// The next bytes, as they come.
+    /// The next chunk of bytes.
     pub(crate) async fn frame(&mut self) -> Option<Result<Bytes, Interrupted>> {
         Some(self.body.frame().await?.map(|frame| frame.into_data().unwrap()))
     }

@@ -8,7 +8,7 @@ use crate::hook::Hook;
 const V1: &str = "/apis/example.com/v1/namespaces/default/things";
 const V2: &str = "/apis/example.com/v2/namespaces/default/things";
 
-/// Joined in v1, and in two fields in v2.
+/// The address is one field in v1, and two fields in v2.
 fn convert(path: &str, review: &Value) -> Value {
     let request = &review["request"];
     let wanted = request["desiredAPIVersion"].as_str().unwrap_or_default();
@@ -60,7 +60,7 @@ fn thing(version: &str, name: &str, spec: Value) -> Value {
 }
 
 #[tokio::test]
-async fn objects_are_shown_in_the_version_that_is_asked_for() {
+async fn objects_are_shown_in_the_requested_version() {
     let probe = Probe::new();
     let hook = Hook::start(convert).await;
     probe.create(CRDS, crd(&hook)).await;
@@ -149,7 +149,7 @@ async fn failed_conversions_are_reported() {
     }
 }
 
-/// What the managers of an object own in its spec.
+/// The fields of the spec that each manager owns.
 fn owned_specs(object: &Value) -> Vec<(&str, &str, &Value)> {
     let entries = object["metadata"]["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default();
     let owned = entries.iter().map(|entry| {
@@ -166,14 +166,14 @@ async fn apply(probe: &Probe, expected: u16, path: &str, configuration: Value) -
 }
 
 #[tokio::test]
-async fn owners_of_one_version_lose_what_is_changed_in_another() {
+async fn managers_lose_fields_that_are_changed_in_another_version() {
     let probe = Probe::new();
     let hook = Hook::start(convert).await;
     probe.create(CRDS, crd(&hook)).await;
     let path = |version: &str, manager: &str| format!("{version}/a?fieldManager={manager}");
     let first = thing("v1", "a", json!({"address": "h:1"}));
     apply(&probe, 201, &path(V1, "one"), first).await;
-    // Only the port differs, but in the version of the first it is a part of the address.
+    // Only the port differs, but in the version of the first manager it is a part of the address.
     let second = thing("v2", "a", json!({"port": "2"}));
     let refused = apply(&probe, 409, &path(V2, "two"), second.clone()).await;
     let conflict = "Apply failed with 1 conflict: conflict with \"one\": .spec.address";
@@ -186,7 +186,7 @@ async fn owners_of_one_version_lose_what_is_changed_in_another() {
         owned_specs(&third),
         [("two", "example.com/v2", &json!({"f:port": {}})), ("three", "example.com/v1", &json!({"f:address": {}}))]
     );
-    // Nobody knows any more what was owned in a version that cannot be converted to.
+    // Ownership is lost if the version of a manager cannot be converted any more.
     let config = json!({"spec": {"conversion": {"webhook": {"clientConfig": hook.config("/fail")}}}});
     probe.patch(&format!("{CRDS}/things.example.com"), config).await;
     let refused = apply(&probe, 500, &path(V1, "one"), thing("v1", "a", json!({"address": "h:1"}))).await;

@@ -1,11 +1,11 @@
-//! Custom resources: from the CRD to discovery, objects, parts, tables, and the end of it all.
+//! Custom resources: CRDs, discovery, objects, subresources, tables, deletion.
 
 use crate::common::{CRDS, MERGE, Probe, STRATEGIC, WIDGETS, widget, widget_crd};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_crd_makes_a_resource() {
+async fn a_crd_adds_a_resource() {
     let probe = Probe::new();
     probe.expect(404, "GET", WIDGETS, Value::Null).await;
     let created = probe.create(CRDS, widget_crd()).await;
@@ -30,7 +30,7 @@ async fn a_crd_makes_a_resource() {
 }
 
 #[tokio::test]
-async fn custom_kinds_are_in_the_documents_in_protobuf() {
+async fn openapi_in_protobuf_contains_custom_kinds() {
     let probe = Probe::new();
     for (is_defined, count) in [(false, 0), (true, 1)] {
         if is_defined {
@@ -106,7 +106,7 @@ async fn objects_follow_their_schema() {
 }
 
 #[tokio::test]
-async fn parts_touch_only_their_part() {
+async fn subresources_change_only_their_part() {
     let probe = Probe::new();
     probe.create(CRDS, widget_crd()).await;
     probe.create(WIDGETS, widget("w", json!({"color": "red"}))).await;
@@ -135,7 +135,7 @@ async fn parts_touch_only_their_part() {
 }
 
 #[tokio::test]
-async fn versions_selectors_and_tables() {
+async fn custom_resources_have_versions_selectors_and_tables() {
     let probe = Probe::new();
     probe.create(CRDS, widget_crd()).await;
     probe.create(WIDGETS, widget("w", json!({"color": "red"}))).await;
@@ -155,7 +155,7 @@ async fn versions_selectors_and_tables() {
 }
 
 #[tokio::test]
-async fn objects_vanish_with_their_crd() {
+async fn objects_are_deleted_with_their_crd() {
     let probe = Probe::new();
     probe.create(CRDS, widget_crd()).await;
     probe.create(WIDGETS, widget("w", json!({}))).await;
@@ -180,7 +180,7 @@ async fn objects_vanish_with_their_crd() {
 }
 
 #[tokio::test]
-async fn odd_bodies_do_no_harm() {
+async fn unusual_bodies_do_no_harm() {
     let probe = Probe::new();
     probe.create(CRDS, widget_crd()).await;
     let bodies = [
@@ -248,7 +248,7 @@ async fn odd_bodies_do_no_harm() {
 }
 
 #[tokio::test]
-async fn names_are_for_the_first_one_until_it_is_gone() {
+async fn names_belong_to_the_first_crd_until_it_is_deleted() {
     let probe = Probe::new();
     probe.create(CRDS, widget_crd()).await;
     let mut second = widget_crd();
@@ -269,7 +269,7 @@ async fn names_are_for_the_first_one_until_it_is_gone() {
 }
 
 #[tokio::test]
-async fn wrong_definitions_are_refused() {
+async fn invalid_crds_are_rejected() {
     let probe = Probe::new();
     let mut unstructural = widget_crd();
     unstructural["spec"]["versions"][1]["schema"]["openAPIV3Schema"] = json!({"type": "object",

@@ -1,6 +1,6 @@
-//! Faults on demand, counts of requests, and the controls under `/kopf/`.
+//! Requested faults, counters of requests, and the controls under `/kopf/`.
 
-// Helpers of tests may panic as tests may.
+// Helpers of tests may panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::time::Duration;
@@ -17,14 +17,14 @@ fn map(name: &str) -> Value {
     json!({"metadata": {"name": name}})
 }
 
-/// A watch from now on, of config maps in the default namespace.
+/// Watches config maps in the default namespace from now on.
 async fn watch(probe: &Probe, more: &str) -> Lines {
     let version = probe.get(MAPS).await["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     probe.watch(&format!("{MAPS}?watch=1&resourceVersion={version}{more}")).await
 }
 
 #[tokio::test]
-async fn errors_are_answered_as_often_as_asked_for() {
+async fn errors_are_returned_as_often_as_requested() {
     let probe = Probe::new();
     let fault = Fault::new(Effect::error(429).retry_after(7)).verb("list").resource("configmaps").times(2);
     let id = probe.cluster.faults().add(fault).unwrap();
@@ -44,7 +44,7 @@ async fn errors_are_answered_as_often_as_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_are_delayed_by_the_clock_of_the_cluster() {
+async fn responses_are_delayed_by_the_clock_of_the_cluster() {
     let probe = Probe::new();
     probe.cluster.faults().add(Fault::new(Effect::delay(Duration::from_secs(3600))).verb("get")).unwrap();
     let before = tokio::time::Instant::now();
@@ -58,7 +58,7 @@ async fn answers_are_delayed_by_the_clock_of_the_cluster() {
 }
 
 #[tokio::test]
-async fn connections_break() {
+async fn connections_break_on_demand() {
     let probe = Probe::new();
     let faults = probe.cluster.faults();
     faults.add(Fault::new(Effect::Disconnect).verb("create").times(1)).unwrap();
@@ -110,7 +110,7 @@ async fn silent_watches_stay_silent_until_the_fault_is_removed() {
         let next = lines.next();
         tokio::pin!(next);
         assert!(futures::poll!(&mut next).is_pending());
-        // Not even its end is told.
+        // The client does not even see the end of the watch.
         probe.cluster.advance(Duration::from_secs(600));
         assert!(futures::poll!(&mut next).is_pending());
         faults.remove(id);
@@ -120,7 +120,7 @@ async fn silent_watches_stay_silent_until_the_fault_is_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bookmarks_are_dropped() {
+async fn bookmarks_are_dropped_on_demand() {
     let probe = Probe::new();
     probe.cluster.faults().add(Fault::new(Effect::DropBookmarks)).unwrap();
     let initial = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
@@ -163,7 +163,7 @@ async fn requests_are_counted() {
 }
 
 #[tokio::test]
-async fn the_controls_are_there_over_http() {
+async fn the_controls_are_served_over_http() {
     let probe = Probe::new();
     let fault = json!({
         "match": {"verb": "list", "resource": "configmaps", "userAgent": "probe"},

@@ -1,6 +1,6 @@
-//! A webhook for tests: a TLS server whose answers are a function of the path and the review.
+//! A webhook for tests: a TLS server with a function from the path and the review to the response.
 
-// Helpers of tests may panic as tests may.
+// Helpers of tests may panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::convert::Infallible;
@@ -26,7 +26,7 @@ pub(crate) struct Hook {
 type Answer = Arc<dyn Fn(&str, &Value) -> Value + Send + Sync>;
 
 impl Hook {
-    /// Starts it; a text is sent as it is, everything else as JSON.
+    /// Starts the server. It sends a string unchanged, and everything else as JSON.
     pub(crate) async fn start(answer: impl Fn(&str, &Value) -> Value + Send + Sync + 'static) -> Self {
         let names = ["127.0.0.1".to_owned(), "localhost".to_owned(), "hook.default.svc".to_owned()];
         let certified = rcgen::generate_simple_self_signed(names).unwrap();
@@ -70,7 +70,7 @@ impl Hook {
         Self { port, authority: STANDARD.encode(certified.cert.pem()), seen }
     }
 
-    /// A `clientConfig` for a path of it.
+    /// A `clientConfig` for a path of this webhook.
     pub(crate) fn config(&self, path: &str) -> Value {
         json!({"url": format!("https://127.0.0.1:{}{path}", self.port), "caBundle": self.authority})
     }
@@ -83,18 +83,18 @@ impl Hook {
         &self.authority
     }
 
-    /// The reviews since the last look, with their paths.
+    /// The reviews since the last call of this function, with their paths.
     pub(crate) fn seen(&self) -> Vec<(String, Value)> {
         std::mem::take(&mut self.seen.lock().unwrap())
     }
 
-    /// Only the paths.
+    /// The paths of these reviews.
     pub(crate) fn paths(&self) -> Vec<String> {
         self.seen().into_iter().map(|(path, _)| path).collect()
     }
 }
 
-/// An answer to a review of admission.
+/// A response to an admission review.
 pub(crate) fn reviewed(review: &Value, response: Value) -> Value {
     let mut response = response;
     response["uid"] = review["request"]["uid"].clone();

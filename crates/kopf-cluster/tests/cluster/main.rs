@@ -1,4 +1,5 @@
-//! The cluster from outside: requests in, answers out. One program, since linking takes longer than running.
+//! Integration tests of the cluster: requests and responses. They are one program, since linking takes longer than
+//! running.
 
 mod common;
 mod objects;

@@ -1,13 +1,13 @@
-//! Creating, reading, changing and deleting objects: the answers are those of a real server.
+//! Creating, reading, changing and deleting objects, with the responses of a real server.
 
 use crate::common::{APPLY, JSON_PATCH, MERGE, Probe, STRATEGIC};
 use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Refusals, as a real kube-apiserver 1.36.3 has given them for the same requests.
+/// The errors are those of a real kube-apiserver 1.36.3 for the same requests.
 #[tokio::test]
-async fn refusals() {
+async fn errors_match_the_server() {
     let probe = Probe::new();
     probe.create(MAPS, json!({"metadata": {"name": "x"}})).await;
     let not_found = |name: &str| {
@@ -200,7 +200,7 @@ async fn refusals() {
 }
 
 #[tokio::test]
-async fn the_life_of_an_object() {
+async fn objects_are_created_read_changed_and_deleted() {
     let probe = Probe::new();
     let path = format!("{MAPS}/x");
     let created =
@@ -266,7 +266,7 @@ async fn unknown_fields_cause_warnings_or_errors() {
 }
 
 #[tokio::test]
-async fn generated_names() {
+async fn names_are_generated_from_a_prefix() {
     let probe = Probe::new();
     let created = probe.create(MAPS, json!({"metadata": {"generateName": "gen-"}})).await;
     let name = created["metadata"]["name"].as_str().unwrap();
@@ -274,7 +274,7 @@ async fn generated_names() {
 }
 
 #[tokio::test]
-async fn finalizers_hold_an_object() {
+async fn finalizers_delay_the_removal_of_an_object() {
     let probe = Probe::new();
     let path = format!("{MAPS}/x");
     probe.create(MAPS, json!({"metadata": {"name": "x", "finalizers": ["example.com/a"]}})).await;
@@ -288,13 +288,13 @@ async fn finalizers_hold_an_object() {
     let (code, refused) = probe.ask_as("PATCH", &path, MERGE, more).await;
     assert_eq!(code, 422, "{refused:#}");
     let released = probe.patch(&path, json!({"metadata": {"finalizers": null}})).await;
-    // A real server shows the version before the end here.
+    // A real server shows the version before the removal here.
     assert_eq!(released["metadata"]["resourceVersion"], marked["metadata"]["resourceVersion"]);
     probe.expect(404, "GET", &path, Value::Null).await;
 }
 
 #[tokio::test]
-async fn preconditions_of_deletions() {
+async fn deletions_check_their_preconditions() {
     let probe = Probe::new();
     let created = probe.create(MAPS, json!({"metadata": {"name": "x"}})).await;
     let path = format!("{MAPS}/x");
@@ -309,7 +309,7 @@ async fn preconditions_of_deletions() {
 }
 
 #[tokio::test]
-async fn lists_come_in_pages_of_one_moment() {
+async fn pages_of_a_list_have_one_version() {
     let probe = Probe::new();
     for name in ["a", "b", "c", "d", "e"] {
         probe.create(MAPS, json!({"metadata": {"name": name, "labels": {"of": "test"}}})).await;
@@ -355,7 +355,7 @@ async fn collections_are_deleted_by_selectors() {
 }
 
 #[tokio::test]
-async fn secrets_are_encoded() {
+async fn string_data_of_secrets_is_encoded() {
     let probe = Probe::new();
     let path = "/api/v1/namespaces/default/secrets";
     let secret = probe.create(path, json!({"metadata": {"name": "s"}, "stringData": {"a": "b"}})).await;
@@ -389,7 +389,7 @@ async fn strategic_patches_merge_lists_by_their_keys() {
     assert_eq!(probe.get(&format!("{path}/d")).await["status"]["replicas"], 2);
 
     let refused = probe.expect(422, "POST", path, json!({"metadata": {"name": "e"}, "spec": {}})).await;
-    // Word by word as a real server.
+    // The exact text of a real server.
     assert_eq!(
         refused["message"],
         "Deployment.apps \"e\" is invalid: [spec.selector: Required value, spec.template.metadata.labels: Invalid \
@@ -398,7 +398,7 @@ async fn strategic_patches_merge_lists_by_their_keys() {
 }
 
 #[tokio::test]
-async fn configurations_are_applied() {
+async fn server_side_apply_merges_and_reports_conflicts() {
     let probe = Probe::new();
     let path = format!("{MAPS}/x");
     let apply = async |manager: &str, data: Value| {
@@ -417,7 +417,7 @@ async fn configurations_are_applied() {
 }
 
 #[tokio::test]
-async fn owners_take_their_dependents_along() {
+async fn dependents_are_deleted_with_their_owners() {
     let probe = Probe::new();
     let owned = async |name: &str, owner: &Value| {
         let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": owner["metadata"]["name"],

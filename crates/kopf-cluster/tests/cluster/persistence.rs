@@ -1,6 +1,6 @@
-//! A cluster in a data directory: it goes on where it was, however it was ended.
+//! A cluster in a data directory: after a restart it continues where it was, also after a hard end.
 
-// Helpers of tests may panic as tests may.
+// Helpers of tests may panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -17,10 +17,10 @@ use crate::common::{CRDS, Probe, WIDGETS, widget, widget_crd};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Tells the test that is started as a process of its own where to write.
+/// The environment variable with the data directory, for the test that runs as a child process.
 const CHILD_DIRECTORY: &str = "KOPF_TEST_DATA_DIRECTORY";
 
-/// A directory that is removed with it.
+/// A temporary directory, removed when the value is dropped.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -70,7 +70,7 @@ fn version(object: &Value) -> u64 {
 }
 
 #[tokio::test]
-async fn everything_is_there_after_a_restart() {
+async fn all_objects_are_there_after_a_restart() {
     let directory = Directory::new();
     let probe = directory.open();
     probe.create(CRDS, widget_crd()).await;
@@ -88,7 +88,7 @@ async fn everything_is_there_after_a_restart() {
     let selected = probe.get(&format!("{MAPS}?labelSelector=app%3Da")).await;
     assert_eq!(selected["items"][0]["metadata"]["name"], "a", "{selected:#}");
     assert_eq!(selected["items"].as_array().unwrap().len(), 1, "{selected:#}");
-    // What was before cannot be watched; what is from now on can.
+    // Old versions cannot be watched after the restart; current ones can.
     let mut old = probe.watch(&format!("{MAPS}?watch=1&resourceVersion={}", version(&early))).await;
     assert_eq!(old.next().await.unwrap()["object"]["code"], 410);
     let mut current = probe.watch(&format!("{MAPS}?watch=1&resourceVersion={}", version(&before))).await;
@@ -114,7 +114,7 @@ async fn clients_need_no_new_kubeconfig() {
     let (second, same_certificate) = serve(&directory).await;
     assert_eq!(first, second);
     assert_eq!(certificate, same_certificate);
-    // A token that is given takes the place of the kept one, and is kept itself.
+    // A token in the options replaces the stored one.
     let given = Options { token: Some("given".into()), ..directory.options() };
     let cluster = Cluster::open(given).unwrap();
     assert_eq!(cluster.serve(([127, 0, 0, 1], 0).into()).await.unwrap().token(), "given");
@@ -130,7 +130,7 @@ async fn snapshots_keep_the_files_small() {
     let directory = Directory::new();
     let size = || -> u64 {
         let names = directory.files();
-        // Files come and go while they are looked at.
+        // The sync thread creates and removes files at the same time.
         names.iter().filter_map(|name| Some(fs::metadata(directory.0.join(name)).ok()?.len())).sum()
     };
     let probe = directory.open();
@@ -149,7 +149,7 @@ async fn snapshots_keep_the_files_small() {
 }
 
 #[tokio::test]
-async fn one_process_at_a_time() {
+async fn only_one_process_can_open_a_directory() {
     let directory = Directory::new();
     let probe = directory.open();
     let open_error = directory.open_error().to_string();
@@ -161,7 +161,7 @@ async fn one_process_at_a_time() {
 
 #[tokio::test]
 #[cfg(unix)]
-async fn nobody_else_can_read_the_secrets() {
+async fn other_users_cannot_read_the_files() {
     use std::os::unix::fs::PermissionsExt;
     let directory = Directory::new();
     let probe = directory.open();
@@ -187,7 +187,7 @@ async fn a_truncated_record_is_dropped_and_damage_is_an_error() {
     let log = directory.file("log-");
     let whole = fs::read(&log).unwrap();
 
-    // The last record was cut: it is as if it had not been written.
+    // A truncated last record counts as not written.
     fs::write(&log, &whole[..whole.len() - 5]).unwrap();
     let probe = directory.open();
     let names = probe.get(MAPS).await;
@@ -196,7 +196,7 @@ async fn a_truncated_record_is_dropped_and_damage_is_an_error() {
     drop(probe);
     directory.open().get(&format!("{MAPS}/d")).await;
 
-    // A bit has fallen over before others: nothing is guessed.
+    // A flipped bit before other records is an error.
     let mut damaged = whole.clone();
     damaged[whole.len() / 2] ^= 4;
     fs::write(&log, &damaged).unwrap();
@@ -207,7 +207,7 @@ async fn a_truncated_record_is_dropped_and_damage_is_an_error() {
         }
         other => panic!("{other}"),
     }
-    assert_eq!(fs::read(&log).unwrap(), damaged, "it is left as it is");
+    assert_eq!(fs::read(&log).unwrap(), damaged, "the file must stay unchanged");
     let mut other_format = whole.clone();
     other_format[8] = 2;
     fs::write(&log, &other_format).unwrap();
@@ -217,7 +217,7 @@ async fn a_truncated_record_is_dropped_and_damage_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_missing_file_is_noticed() {
+async fn a_missing_file_is_an_error() {
     let directory = Directory::new();
     let probe = directory.open();
     for round in 0..200 {
@@ -239,8 +239,8 @@ async fn a_missing_file_is_noticed() {
     assert!(matches!(directory.open_error(), OpenError::Missing { .. }), "{}", directory.open_error());
 }
 
-/// Deletes an object, leaves only the first record of that in the log, and opens the cluster again:
-/// as if the process had been ended right after it.
+/// Deletes an object, truncates the log after the first record of the deletion, and opens the cluster again, as if
+/// the process had ended right after that record.
 async fn check_finished(deleted: &str, gone: &[&str]) {
     let directory = Directory::new();
     let options = Options { data_log_limit: u64::MAX, ..directory.options() };
@@ -267,16 +267,16 @@ async fn check_finished(deleted: &str, gone: &[&str]) {
 }
 
 #[tokio::test]
-async fn what_was_begun_is_finished() {
+async fn an_interrupted_deletion_is_finished_after_a_restart() {
     check_finished("/api/v1/namespaces/n", &["/api/v1/namespaces/n"]).await;
     check_finished(&format!("{MAPS}/owner"), &[&format!("{MAPS}/owner"), &format!("{MAPS}/owned")]).await;
 }
 
 #[test]
-fn what_was_answered_survives_a_hard_end() {
+fn answered_writes_survive_a_killed_process() {
     let directory = Directory::new();
-    // What the process has been told, by the name of the object; None if it is deleted.
-    let mut told: BTreeMap<String, Option<String>> = BTreeMap::new();
+    // The last response to the child process, by the name of the object; None if it was deleted.
+    let mut responses: BTreeMap<String, Option<String>> = BTreeMap::new();
     for round in 0..4 {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["persistence::writes_until_it_is_killed", "--exact", "--ignored", "--nocapture"])
@@ -289,12 +289,12 @@ fn what_was_answered_survives_a_hard_end() {
         let mut read = |count: usize| -> usize {
             let answered = lines.by_ref().map_while(Result::ok).filter_map(|line| {
                 let (name, value) = line.strip_prefix("answered ")?.split_once(' ')?;
-                told.insert(name.to_owned(), (value != "deleted").then(|| value.to_owned()));
+                responses.insert(name.to_owned(), (value != "deleted").then(|| value.to_owned()));
                 Some(())
             });
             answered.take(count).count()
         };
-        // Long enough for some snapshots, and never at the same place.
+        // Long enough for some snapshots, and each time at another position.
         assert_eq!(read(600 + 137 * round), 600 + 137 * round);
         child.kill().unwrap();
         child.wait().unwrap();
@@ -309,27 +309,27 @@ fn what_was_answered_survives_a_hard_end() {
             .iter()
             .map(|item| (item["metadata"]["name"].as_str().unwrap(), item["data"]["value"].as_str().unwrap_or("")))
             .collect();
-        for (name, value) in &told {
+        for (name, value) in &responses {
             match (value, found.get(name.as_str())) {
                 (Some(value), Some(found)) => {
-                    // One more write may have been made that nobody was told about.
+                    // One more write may have been made without a response.
                     let (value, found): (u64, u64) = (value.parse().unwrap(), found.parse().unwrap());
                     assert!(found == value || found == value + 1, "{name}: {value} was answered, {found} is there");
                 }
                 (None, None) => {}
                 (None, Some(found)) => panic!("{name}: its end was answered, {found} is there"),
-                // The last write of its task may have been its end.
+                // The last write of its task may have been the deletion.
                 (Some(value), None) => assert_eq!(value, "2", "{name} is not there"),
             }
         }
-        // What is not known to be there after all does not matter to the next round.
-        told.retain(|name, _| found.contains_key(name.as_str()));
+        // The next round checks only objects that are there.
+        responses.retain(|name, _| found.contains_key(name.as_str()));
     }
 }
 
-/// The process that is killed: some tasks create, change twice, and delete every other object.
+/// Runs in the process that is killed: several tasks create objects, change them twice, and delete every other one.
 #[test]
-#[ignore = "it is a process of another test"]
+#[ignore = "another test runs it in a child process"]
 fn writes_until_it_is_killed() {
     let Ok(path) = std::env::var(CHILD_DIRECTORY) else { return };
     let round = std::env::var("KOPF_TEST_ROUND").unwrap();

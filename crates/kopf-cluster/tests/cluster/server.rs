@@ -59,7 +59,7 @@ async fn discovery_describes_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tables_of_built_in_kinds() {
+async fn built_in_kinds_have_tables() {
     let probe = Probe::new();
     let table = probe.table("/api/v1/namespaces").await;
     assert_eq!(table["kind"], "Table");
@@ -91,7 +91,7 @@ async fn kube_works_over_the_network() {
     }
 }
 
-/// What every operator does.
+/// The requests of a typical operator.
 async fn use_client(client: Client) {
     let namespaces = Api::<Namespace>::all(client.clone()).list(&ListParams::default()).await.unwrap();
     assert_eq!(namespaces.items.len(), 4);

@@ -1,4 +1,4 @@
-//! Watches: where they start, what they say, how they end. Time is paused, so nothing waits.
+//! Watches: where they start, which events they send, how they end. Time is paused, so the tests do not wait.
 
 use std::time::Duration;
 
@@ -24,11 +24,11 @@ async fn a_watch_follows_an_object() {
     assert_eq!((&deleted["type"], &deleted["object"]["data"]), (&json!("DELETED"), &json!({"a": "b"})));
     let version =
         |event: &Value| event["object"]["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap();
-    assert!(version(&deleted) > version(&added) + 2, "a deletion has a version of its own");
+    assert!(version(&deleted) > version(&added) + 2, "a deletion has its own version");
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_start_with_everything_or_later() {
+async fn watches_start_with_all_objects_or_after_a_version() {
     let probe = Probe::new();
     probe.create(MAPS, json!({"metadata": {"name": "x"}})).await;
     let initial = async |query: &str| {
@@ -86,7 +86,7 @@ async fn bookmarks_come_every_minute_and_before_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn forgotten_versions_are_gone() {
+async fn watches_of_compacted_versions_get_an_error() {
     let probe = Probe::with(Options { history_limit: 2, ..Options::default() });
     let version = probe.get(MAPS).await["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     let mut slow = probe.watch(&format!("{MAPS}?watch=1&resourceVersion={version}")).await;

@@ -1,4 +1,4 @@
-//! Admission webhooks: who is asked, what they see, and what their answers come to.
+//! Admission webhooks: which ones are called, what they see, and what their responses do.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::hook::{Hook, patch, reviewed};
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
 
-/// Puts a configuration in place; each webhook is a path and what differs from the usual.
+/// Creates a configuration; each webhook is a path, and the fields that differ from the defaults.
 async fn configure(probe: &Probe, hook: &Hook, kind: &str, webhooks: &[(&str, Value)]) {
     let collection = format!("{REGISTRATION}/{}webhookconfigurations", kind.to_lowercase());
     probe.ask("DELETE", &format!("{collection}/x"), Value::Null).await;
@@ -57,7 +57,7 @@ fn answer(path: &str, review: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn validating_webhooks_decide() {
+async fn validating_webhooks_allow_or_deny() {
     let probe = Probe::new();
     let hook = Hook::start(answer).await;
     configure(&probe, &hook, "Validating", &[("/deny", json!({}))]).await;
@@ -89,7 +89,7 @@ async fn validating_webhooks_decide() {
 }
 
 #[tokio::test]
-async fn only_those_who_are_meant_are_asked() {
+async fn only_matching_webhooks_are_called() {
     let probe = Probe::new();
     let hook = Hook::start(answer).await;
     let rule = |field: &str, value: Value| {
@@ -120,7 +120,7 @@ async fn only_those_who_are_meant_are_asked() {
         refused["message"],
         "configmaps \"a\" is forbidden: expression 'object.nope.x == 1' resulted in error: no such key: nope"
     );
-    // The configurations themselves can always be changed.
+    // No webhook is called for the configurations themselves.
     let all = json!({"rules": [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}]});
     configure(&probe, &hook, "Validating", &[("/deny", all)]).await;
     configure(&probe, &hook, "Validating", &[("/allow", json!({}))]).await;
@@ -128,7 +128,7 @@ async fn only_those_who_are_meant_are_asked() {
 }
 
 #[tokio::test]
-async fn failing_webhooks_refuse_or_are_ignored() {
+async fn failing_webhooks_deny_or_are_ignored() {
     let probe = Probe::new();
     let hook = Hook::start(answer).await;
     let service = json!({"clientConfig": {"service": {"namespace": "default", "name": "nope"}}});
@@ -147,7 +147,7 @@ async fn failing_webhooks_refuse_or_are_ignored() {
             ),
         ),
         (
-            "/odd",
+            "/unknown",
             json!({}),
             "failed to call webhook: couldn't get version/kind; json parse error: json: cannot unmarshal string into \
              Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
@@ -175,7 +175,7 @@ async fn failing_webhooks_refuse_or_are_ignored() {
 }
 
 #[tokio::test]
-async fn services_lead_to_their_endpoints() {
+async fn services_are_resolved_to_their_endpoints() {
     let probe = Probe::new();
     let hook = Hook::start(answer).await;
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "hook"},
@@ -203,7 +203,7 @@ async fn mutating_webhooks_change_objects() {
         configure(&probe, &hook, "Mutating", &[("/count", again), ("/mark", json!({}))]).await;
         let created = probe.create(&format!("{MAPS}?dryRun=All"), map("a")).await;
         assert_eq!(created["data"], json!({"a": "b", "count": expected, "mark": "1"}));
-        // What webhooks add belongs to nobody.
+        // No manager owns the fields that webhooks add.
         let owned = &created["metadata"]["managedFields"][0]["fieldsV1"]["f:data"];
         assert_eq!(owned, &json!({".": {}, "f:a": {}}));
         assert_eq!(hook.paths(), paths);
@@ -244,7 +244,7 @@ async fn mutated_custom_resources_get_defaults_and_checks() {
         "Widget.example.com \"v\" is invalid: spec.size: Invalid value: \"string\": spec.size in body must be of type \
          integer: \"string\""
     );
-    // A rule for one version is for the others as well, unless it must be exactly that one.
+    // A rule for one version also matches other versions, unless the match policy is `Exact`.
     probe.ask("DELETE", &format!("{REGISTRATION}/mutatingwebhookconfigurations/x"), Value::Null).await;
     hook.seen();
     let rules = json!([{"operations": ["*"], "apiGroups": ["example.com"], "apiVersions": ["v1beta1"],
@@ -259,7 +259,7 @@ async fn mutated_custom_resources_get_defaults_and_checks() {
 }
 
 #[tokio::test]
-async fn collections_are_deleted_up_to_the_first_refusal() {
+async fn collections_are_deleted_up_to_the_first_denial() {
     let probe = Probe::new();
     let hook = Hook::start(answer).await;
     for name in ["a", "b", "c"] {

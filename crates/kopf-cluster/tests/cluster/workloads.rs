@@ -1,4 +1,4 @@
-//! Workloads as clients see them: made, scaled, rolled out, deleted.
+//! Workloads as clients see them: created, scaled, rolled out, deleted.
 
 // Tests may panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -42,7 +42,7 @@ fn is_rolled_out(replicas: i64) -> impl Fn(&Value) -> bool {
     }
 }
 
-/// The object without what differs from run to run.
+/// The object without the values that differ in every run.
 fn normalized(object: &Value, names: &[(&str, &str)]) -> Value {
     let mut text = object.to_string();
     for (name, shown) in names {
@@ -75,17 +75,17 @@ fn strip(value: &mut Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_becomes_pods() {
+async fn a_deployment_creates_pods() {
     let probe = Probe::with_workloads();
     probe.create(DEPLOYMENTS, deployment("web", 3, "nginx")).await;
     let path = format!("{DEPLOYMENTS}/web");
-    let settled = probe.wait_for(&path, is_rolled_out(3)).await;
+    let rolled_out = probe.wait_for(&path, is_rolled_out(3)).await;
     let sets = items(&probe.get(REPLICA_SETS).await);
     assert_eq!(sets.len(), 1, "{sets:#?}");
     let hash = sets[0]["metadata"]["labels"]["pod-template-hash"].as_str().unwrap();
     // As observed on a real cluster.
     assert_eq!(
-        normalized(&settled["status"], &[(hash, "HASH")]),
+        normalized(&rolled_out["status"], &[(hash, "HASH")]),
         json!({
             "observedGeneration": 1, "replicas": 3, "updatedReplicas": 3, "readyReplicas": 3, "availableReplicas": 3,
             "terminatingReplicas": 0,
@@ -98,7 +98,7 @@ async fn a_deployment_becomes_pods() {
             ],
         })
     );
-    assert_eq!(settled["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "1");
+    assert_eq!(rolled_out["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "1");
     assert_eq!(
         normalized(&sets[0]["metadata"], &[(hash, "HASH")]),
         json!({
@@ -169,7 +169,7 @@ async fn a_deployment_is_scaled_rolled_out_and_rolled_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn everything_goes_with_the_deployment() {
+async fn replica_sets_and_pods_are_deleted_with_the_deployment() {
     let probe = Probe::with_workloads();
     probe.create(DEPLOYMENTS, deployment("web", 2, "nginx")).await;
     let path = format!("{DEPLOYMENTS}/web");
@@ -180,7 +180,7 @@ async fn everything_goes_with_the_deployment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_are_replaced() {
+async fn deleted_pods_are_replaced() {
     let probe = Probe::with_workloads();
     probe.create(DEPLOYMENTS, deployment("web", 2, "nginx")).await;
     let path = format!("{DEPLOYMENTS}/web");
@@ -197,7 +197,7 @@ async fn pods_are_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn recreation_waits_for_the_end_of_old_pods() {
+async fn recreate_waits_until_old_pods_have_ended() {
     let probe = Probe::with_workloads();
     let mut object = deployment("web", 2, "nginx:1");
     object["spec"]["strategy"] = json!({"type": "Recreate"});
@@ -225,7 +225,7 @@ async fn recreation_waits_for_the_end_of_old_pods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failing_images_miss_the_deadline() {
+async fn failing_images_exceed_the_progress_deadline() {
     let probe = Probe::with_workloads();
     probe.create(DEPLOYMENTS, deployment("bad", 1, "fail/nginx")).await;
     let path = format!("{DEPLOYMENTS}/bad");
@@ -264,7 +264,7 @@ async fn single_pods_run_if_they_fit_the_node() {
     probe.wait_for(&format!("{PODS}/unfit"), |pod| pod["status"]["phase"] == "Running").await;
 }
 
-/// A template of pods with a label.
+/// A pod template with a label.
 fn template(label: &str, image: &str) -> Value {
     json!({"metadata": {"labels": {"app": label}}, "spec": {"containers": [{"name": "c", "image": image}]}})
 }
@@ -286,10 +286,10 @@ async fn a_stateful_set_gets_pods_and_claims_in_order() {
     let path = format!("{sets}/db");
     let full =
         |count: i64| move |set: &Value| set["status"]["readyReplicas"] == count && set["status"]["replicas"] == count;
-    let settled = probe.wait_for(&path, full(2)).await;
-    let revision = settled["status"]["currentRevision"].as_str().unwrap();
+    let rolled_out = probe.wait_for(&path, full(2)).await;
+    let revision = rolled_out["status"]["currentRevision"].as_str().unwrap();
     assert_eq!(
-        normalized(&settled["status"], &[(revision, "REVISION")]),
+        normalized(&rolled_out["status"], &[(revision, "REVISION")]),
         json!({"observedGeneration": 1, "replicas": 2, "readyReplicas": 2, "availableReplicas": 2, "currentReplicas": 2,
             "updatedReplicas": 2, "currentRevision": "REVISION", "updateRevision": "REVISION", "collisionCount": 0})
     );
@@ -324,15 +324,15 @@ async fn a_stateful_set_gets_pods_and_claims_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_daemon_set_is_on_the_node() {
+async fn a_daemon_set_runs_on_the_node() {
     let probe = Probe::with_workloads();
     let sets = "/apis/apps/v1/namespaces/default/daemonsets";
     let set = json!({"metadata": {"name": "ds"},
         "spec": {"selector": {"matchLabels": {"app": "ds"}}, "template": template("ds", "fluentd")}});
     probe.create(sets, set).await;
-    let settled = probe.wait_for(&format!("{sets}/ds"), |set| set["status"]["numberAvailable"] == 1).await;
+    let rolled_out = probe.wait_for(&format!("{sets}/ds"), |set| set["status"]["numberAvailable"] == 1).await;
     assert_eq!(
-        settled["status"],
+        rolled_out["status"],
         json!({"currentNumberScheduled": 1, "numberMisscheduled": 0, "desiredNumberScheduled": 1, "numberReady": 1,
             "observedGeneration": 1, "updatedNumberScheduled": 1, "numberAvailable": 1})
     );
@@ -391,13 +391,13 @@ async fn jobs_run_to_their_end() {
     probe.wait_for(&format!("{jobs}/paused"), ended("Complete")).await;
     probe.cluster.advance(std::time::Duration::from_secs(61));
     probe.wait_for(jobs, |jobs| names(jobs) == ["bad", "job", "paused"]).await;
-    // With a job its pods go, also those that are not counted yet.
+    // The pods of a job are deleted with it, even if they are not counted yet.
     probe.expect(200, "DELETE", &format!("{jobs}?propagationPolicy=Background"), Value::Null).await;
     probe.wait_for(PODS, |pods| items(pods).is_empty()).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_hour_of_cron_jobs_passes_at_once() {
+async fn cron_jobs_follow_an_advanced_clock() {
     let probe = Probe::with_workloads();
     let crons = "/apis/batch/v1/namespaces/default/cronjobs";
     let pods = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "perl"}]}});
@@ -417,7 +417,7 @@ async fn an_hour_of_cron_jobs_passes_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn services_know_their_pods() {
+async fn services_have_endpoints_of_their_pods() {
     let probe = Probe::with_workloads();
     let services = "/api/v1/namespaces/default/services";
     let port = json!({"name": "http", "port": 80, "targetPort": 8080});
@@ -467,18 +467,18 @@ async fn services_know_their_pods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_tell_what_happened() {
+async fn controllers_record_events() {
     let probe = Probe::with_workloads();
     probe.create(DEPLOYMENTS, deployment("web", 1, "nginx")).await;
     probe.wait_for(&format!("{DEPLOYMENTS}/web"), is_rolled_out(1)).await;
     let events = items(&probe.get("/api/v1/namespaces/default/events").await);
-    let mut told: Vec<String> = events
+    let mut messages: Vec<String> = events
         .iter()
         .map(|event| {
             format!("{} {}", event["involvedObject"]["kind"].as_str().unwrap(), event["reason"].as_str().unwrap())
         })
         .collect();
-    told.sort();
+    messages.sort();
     let expected = [
         "Deployment ScalingReplicaSet",
         "Pod Created",
@@ -487,11 +487,11 @@ async fn events_tell_what_happened() {
         "Pod Started",
         "ReplicaSet SuccessfulCreate",
     ];
-    assert_eq!(told, expected, "{events:#?}");
+    assert_eq!(messages, expected, "{events:#?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphans_are_adopted() {
+async fn matching_orphans_are_adopted() {
     let probe = Probe::with_workloads();
     let path = format!("{DEPLOYMENTS}/web");
     probe.create(DEPLOYMENTS, deployment("web", 2, "nginx")).await;
@@ -505,7 +505,7 @@ async fn orphans_are_adopted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_begun_before_a_restart_is_finished_after_it() {
+async fn interrupted_rollouts_are_finished_after_a_restart() {
     let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("workloads-{}", std::process::id()));
     let options = |workloads| Options { data_dir: Some(directory.clone()), workloads, ..Options::default() };
     let before = Cluster::open(options(None)).unwrap();
@@ -514,7 +514,7 @@ async fn what_was_begun_before_a_restart_is_finished_after_it() {
     assert_eq!(items(&probe.get(PODS).await).len(), 0);
     probe.cluster.close();
     for _ in 0..2 {
-        // The second time everything is there already.
+        // The second time, all objects exist already.
         let probe = Probe::of(Cluster::open(options(Some(Workloads::default()))).unwrap());
         probe.wait_for(&format!("{DEPLOYMENTS}/web"), is_rolled_out(2)).await;
         assert_eq!(items(&probe.get(PODS).await).len(), 2);

@@ -249,7 +249,7 @@ impl<'a> Location<'a> {
     }
 
     /// A value that errors report at this path.
-    pub(super) fn told_here<'s>(&'s self, value: &'s Value) -> Location<'s> {
+    pub(super) fn reported_here<'s>(&'s self, value: &'s Value) -> Location<'s> {
         self.child(value, None, self.path.clone(), None)
     }
 

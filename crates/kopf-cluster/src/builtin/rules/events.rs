@@ -90,16 +90,16 @@ fn event_type(event: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-/// StructFields that are there for old events only.
+/// Fields that only old events may have.
 fn old_fields(event: &Location<'_>, errors: &mut Errors) {
-    for (field, told) in [
+    for (field, reported_as) in [
         ("deprecatedFirstTimestamp", "firstTimestamp"),
         ("deprecatedLastTimestamp", "lastTimestamp"),
         ("deprecatedCount", "count"),
         ("deprecatedSource", "source"),
     ] {
         if event.get(field).is_some_and(|value| !super::is_empty(value)) {
-            errors.push(FieldError::invalid(told, json!(""), "needs to be unset"));
+            errors.push(FieldError::invalid(reported_as, json!(""), "needs to be unset"));
         }
     }
 }
@@ -117,7 +117,7 @@ fn changes(event: &Location<'_>, errors: &mut Errors) {
     ];
     const DETAIL: &str = "field is immutable";
     // The reason is looked at twice.
-    for (field, told, empty) in [
+    for (field, reported_as, empty) in [
         ("regarding", "involvedObject", "{}"),
         ("reason", "reason", "\"\""),
         ("note", "message", "\"\""),
@@ -139,10 +139,10 @@ fn changes(event: &Location<'_>, errors: &mut Errors) {
         let value = event.get(field).filter(|value| !super::is_empty(value));
         if matches!(field, "regarding" | "related") && (value.is_some() || field == "regarding") {
             let quoted = struct_text::quote(value.unwrap_or(&Value::Null), REFERENCE);
-            errors.push(FieldError::quoting(FieldErrorKind::Invalid, told, &quoted, DETAIL));
+            errors.push(FieldError::quoting(FieldErrorKind::Invalid, reported_as, &quoted, DETAIL));
         } else {
             let shown = value.cloned().or_else(|| serde_json::from_str(empty).ok()).unwrap_or_default();
-            errors.push(FieldError::invalid(told, shown, DETAIL));
+            errors.push(FieldError::invalid(reported_as, shown, DETAIL));
         }
     }
 }

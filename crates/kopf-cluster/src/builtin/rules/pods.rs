@@ -48,7 +48,7 @@ pub(super) const SPEC: Rules = &[
     Each("readinessGates", scheduling::READINESS_GATE),
     Each("topologySpreadConstraints", scheduling::SPREAD),
     Code(scheduling::gates),
-    If(Condition::Has("schedulingGates"), &[Code(gated_node)]),
+    If(Condition::Has("schedulingGates"), &[Code(node_before_scheduling)]),
     Code(security_of_system),
     Is("serviceAccountName", Text(names::check_subdomain)),
     Is("nodeName", Text(names::check_subdomain)),
@@ -84,7 +84,7 @@ fn mirror(pod: &Location<'_>, errors: &mut Errors) {
     }
 }
 
-fn gated_node(spec: &Location<'_>, errors: &mut Errors) {
+fn node_before_scheduling(spec: &Location<'_>, errors: &mut Errors) {
     if spec.is_new && !spec.list("schedulingGates").is_empty() && !spec.text("nodeName").is_empty() {
         let detail = "cannot be set until all schedulingGates have been cleared";
         errors.push(FieldError::forbidden(spec.at("nodeName"), detail));

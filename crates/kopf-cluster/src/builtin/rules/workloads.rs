@@ -59,7 +59,7 @@ pub(super) const STATEFUL_SET: Rules = &[
             Code(stateful_template),
             Given("revisionHistoryLimit", NonNegative),
             If(Condition::New, &[Is("serviceName", Text(names::check_label))]),
-            Each("volumeClaimTemplates", &[Within("spec", super::storage::CLAIM_SPEC)]),
+            Each("volumeClaimTemplates", &[Within("spec", super::claims::CLAIM_SPEC)]),
         ],
     ),
     If(Condition::Changing, &[Code(stateful_changes)]),

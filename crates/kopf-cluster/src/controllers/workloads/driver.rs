@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::affected::{FOLLOWED, ObjectIndex};
-use super::execute::{EventBudget, carry_out_all, execute};
+use super::execute::{EventBudget, execute, execute_all};
 use super::inputs;
 use super::objects::{text, time};
 use super::plan::{Action, Api, EVENTS, PODS};
@@ -34,11 +34,11 @@ const GRAIN: Duration = Duration::from_millis(20);
 const LEAP: Duration = Duration::from_secs(1);
 /// How many passes belong to one moment at most while the driver catches up with an advanced clock.
 const ROUNDS_PER_MOMENT: usize = 100;
-/// How long to wait after a error, doubled with each.
+/// How long to wait after an error, doubled with each.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const RETRY_DOUBLINGS: u32 = 9;
 /// Reconciling an owner of many objects takes time. The driver waits this many times as long before it does so again.
-const REST: u32 = 4;
+const PAUSE_FACTOR: u32 = 4;
 const SHORT: Duration = Duration::from_millis(2);
 /// Events are kept for this long.
 const EVENT_AGE: Duration = Duration::from_secs(3600);
@@ -114,8 +114,8 @@ struct Driver {
     notes: EventBudget,
     /// How often in a row the server rejected the writes for an object.
     refusals: HashMap<WorkItem, u32>,
-    /// Who is not to be looked at before a time.
-    resting: HashMap<WorkItem, Timestamp>,
+    /// The items that the driver does not reconcile before a time.
+    paused_until: HashMap<WorkItem, Timestamp>,
     /// When old events are to be removed.
     sweep: Timestamp,
     /// The time up to which the alarms have rung.
@@ -131,7 +131,7 @@ impl Driver {
             workloads: state.options.workloads.clone().unwrap_or_default(),
             notes: EventBudget::default(),
             refusals: HashMap::new(),
-            resting: HashMap::new(),
+            paused_until: HashMap::new(),
             sweep: later(state.now(), EVENT_AGE),
             now: state.now(),
         };
@@ -186,8 +186,8 @@ impl Driver {
 
     /// Lets a controller act on an object.
     fn look_at(&mut self, state: &Arc<State>, key: &WorkItem) {
-        if let Some(end) = self.resting.remove(key).filter(|end| *end > self.now) {
-            self.resting.insert(key.clone(), end);
+        if let Some(end) = self.paused_until.remove(key).filter(|end| *end > self.now) {
+            self.paused_until.insert(key.clone(), end);
             self.work_queue.set_alarm(key, Some(end));
             return;
         }
@@ -199,10 +199,10 @@ impl Driver {
         };
         let took = begun.elapsed();
         if took > SHORT {
-            self.resting.insert(key.clone(), later(self.now, took * REST));
+            self.paused_until.insert(key.clone(), later(self.now, took * PAUSE_FACTOR));
         }
         let wake = plan.wake;
-        match carry_out_all(state, &mut self.notes, plan) {
+        match execute_all(state, &mut self.notes, plan) {
             Ok(()) => {
                 self.refusals.remove(key);
                 self.work_queue.set_alarm(key, wake);

@@ -20,13 +20,13 @@ use crate::store::ObjectKey;
 use crate::support::clock::timestamp;
 use crate::verbs::{DeleteOptions, create_object, delete_object, write_if_unchanged};
 
-/// How many events one object may have in a burst.
-const NAME_TRIES: i128 = 64;
+/// How many names the controller attempts for one event.
+const NAME_ATTEMPTS: i128 = 64;
 
-/// Carries a whole plan out, up to the first error.
+/// Executes a whole plan, up to the first error.
 ///
 /// An event after a creation can name the created object as `{name}`.
-pub(super) fn carry_out_all(state: &Arc<State>, notes: &mut EventBudget, plan: Plan) -> Result<(), StatusError> {
+pub(super) fn execute_all(state: &Arc<State>, notes: &mut EventBudget, plan: Plan) -> Result<(), StatusError> {
     let mut created = String::new();
     for action in plan.actions {
         match action {
@@ -182,7 +182,7 @@ fn note(state: &Arc<State>, about: &EventNote) {
         }
     }
     // Event names contain the time; several events at one moment get consecutive names.
-    for offset in 0..NAME_TRIES {
+    for offset in 0..NAME_ATTEMPTS {
         let mut object = event.clone();
         object["metadata"]["name"] = json!(format!("{}.{:x}", name(&about.about), now.as_nanosecond() + offset));
         match execute(state, Action::Create { api: EVENTS, object, manager: CONTROLLERS }) {
@@ -244,8 +244,8 @@ mod tests {
             message: String::new(),
         };
         let start = Timestamp::UNIX_EPOCH;
-        let told = (0..100).filter(|_| budget.allows(&note, start)).count();
-        assert_eq!(told, 25);
+        let allowed = (0..100).filter(|_| budget.allows(&note, start)).count();
+        assert_eq!(allowed, 25);
         assert!(!budget.allows(&note, seconds(start, 299)));
         assert!(budget.allows(&note, seconds(start, 600)));
         let other = EventNote { about: json!({"metadata": {"uid": "other"}}), ..note };

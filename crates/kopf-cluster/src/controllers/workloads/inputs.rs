@@ -60,7 +60,7 @@ pub(super) fn plan(
             if let Some(adoption) = adoption(&reader, object_key, (DEPLOYMENTS, &object), REPLICA_SETS) {
                 return Some(adoption);
             }
-            let inputs = deployment_surroundings(&reader, object_key, &object);
+            let inputs = deployment_inputs(&reader, object_key, &object);
             deployment::reconcile(now, &object, inputs)
         }
         WorkKind::StatefulSet => {
@@ -216,11 +216,7 @@ fn claims_of(reader: &StoreReader<'_>, object_key: &ObjectKey, object: &Value) -
         .collect()
 }
 
-fn deployment_surroundings(
-    reader: &StoreReader<'_>,
-    object_key: &ObjectKey,
-    object: &Value,
-) -> deployment::DeploymentInputs {
+fn deployment_inputs(reader: &StoreReader<'_>, object_key: &ObjectKey, object: &Value) -> deployment::DeploymentInputs {
     let sets = reader.controlled(REPLICA_SETS, object);
     let new_name = deployment::new_set_name(object);
     let namesake = reader.get(REPLICA_SETS, &ObjectKey::new(&object_key.namespace, &new_name));

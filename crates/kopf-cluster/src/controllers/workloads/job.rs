@@ -1,9 +1,10 @@
-//! Jobs: pods that reconciler to their end, as many as wanted, again if they fail.
+//! Jobs: pods that run to their end, as many as wanted, again if they fail.
 //!
-//! Pods are counted once, as in a real cluster: they carry a finalizer until they are counted. What
-//! is over goes into `uncountedTerminatedPods`, then the finalizers go, then the counters move on.
+//! Pods are counted once, as in a real cluster: they carry a finalizer until they are counted. The uids
+//! of ended pods go into `uncountedTerminatedPods`, then the finalizers go, then the counters move on.
 //! A controller that stops in between finds its progress in the objects.
 
+mod pods;
 #[cfg(test)]
 mod tests;
 
@@ -11,16 +12,16 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::objects::{
-    condition, created, is_active, is_deleted, is_over, is_ready, name, number, pod_of, remove_field, seconds,
-    set_count, text, time, uid,
+    condition, created, is_active, is_deleted, is_over, is_ready, name, number, remove_field, seconds, set_count, text,
+    time, uid,
 };
 use super::plan::{Action, CONTROLLERS, JOBS, PODS, Plan};
 use crate::support::clock::timestamp;
+use pods::{ended, index_of, outcome_of, pod_for, read_indexes, release, show_indexes};
+
+pub(super) use pods::{is_tracked, release_one};
 
 const COMPONENT: &str = "job-controller";
-/// Keeps pods until they are counted.
-pub(super) const TRACKING: &str = "batch.kubernetes.io/job-tracking";
-const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 /// How long to wait after a failure, doubled with each.
 const FIRST_PAUSE_SECONDS: i64 = 10;
 const LAST_PAUSE_SECONDS: i64 = 600;
@@ -199,7 +200,7 @@ impl JobReconciler<'_> {
         None
     }
 
-    /// Makes missing pods, deletes those that are too many; gives back how many more there are.
+    /// Creates missing pods, or deletes superfluous ones; returns by how many the number of pods grows.
     fn scale(&mut self, active: &[&Value], succeeded: i64) -> i64 {
         let running = count_of(active.len());
         let parallelism = self.spec("parallelism").unwrap_or(1);
@@ -301,20 +302,6 @@ impl JobReconciler<'_> {
     }
 }
 
-/// Lets pods go that are counted.
-fn release<'a>(plan: &mut Plan, pods: impl Iterator<Item = &'a Value>) {
-    plan.actions.extend(pods.map(release_one));
-}
-
-/// Takes the finalizer of the counting from a pod.
-pub(super) fn release_one(pod: &Value) -> Action {
-    let mut object = pod.clone();
-    if let Some(finalizers) = object.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut) {
-        finalizers.retain(|finalizer| finalizer != TRACKING);
-    }
-    Action::Update { api: PODS, object, manager: CONTROLLERS }
-}
-
 fn expire(plan: &mut Plan, now: Timestamp, job: &Value) {
     let Some(ttl) = job["spec"]["ttlSecondsAfterFinished"].as_i64().filter(|_| !is_deleted(job)) else { return };
     let failed = condition(job, "Failed").and_then(|known| time(known, "/lastTransitionTime"));
@@ -327,87 +314,6 @@ fn expire(plan: &mut Plan, now: Timestamp, job: &Value) {
 
 pub(super) fn is_finished(job: &Value) -> bool {
     ["Complete", "Failed"].iter().any(|kind| condition(job, kind).is_some_and(|known| known["status"] == "True"))
-}
-
-pub(super) fn is_tracked(pod: &Value) -> bool {
-    pod["metadata"]["finalizers"].as_array().is_some_and(|list| list.iter().any(|finalizer| finalizer == TRACKING))
-}
-
-/// How a pod has ended. One that was deleted before its end has failed.
-fn outcome_of(pod: &Value) -> Option<&'static str> {
-    let stopped = is_deleted(pod) && number(pod, "/metadata/deletionGracePeriodSeconds") == 0;
-    match text(pod, "/status/phase") {
-        "Succeeded" => Some("succeeded"),
-        "Failed" => Some("failed"),
-        _ if stopped => Some("failed"),
-        _ => None,
-    }
-}
-
-fn ended(pod: &Value) -> Option<Timestamp> {
-    let statuses = pod["status"]["containerStatuses"].as_array()?.iter();
-    statuses.filter_map(|status| time(status, "/state/terminated/finishedAt")).max()
-}
-
-fn pod_for(job: &Value, index: Option<i64>) -> Value {
-    let mut pod = pod_of(&job["spec"]["template"], JOBS, job);
-    let mut finalizers = pod["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-    finalizers.push(json!(TRACKING));
-    pod["metadata"]["finalizers"] = Value::Array(finalizers);
-    let Some(index) = index else {
-        pod["metadata"]["generateName"] = json!(format!("{}-", name(job)));
-        return pod;
-    };
-    pod["metadata"]["generateName"] = json!(format!("{}-{index}-", name(job)));
-    pod["spec"]["hostname"] = json!(format!("{}-{index}", name(job)));
-    for field in ["labels", "annotations"] {
-        if !pod["metadata"][field].is_object() {
-            pod["metadata"][field] = json!({});
-        }
-        pod["metadata"][field][INDEX] = json!(index.to_string());
-    }
-    let variable = json!({"name": "JOB_COMPLETION_INDEX",
-        "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": format!("metadata.labels['{INDEX}']")}}});
-    for list in ["initContainers", "containers"] {
-        for container in pod["spec"].get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
-            let mut variables = container["env"].as_array().cloned().unwrap_or_default();
-            variables.push(variable.clone());
-            container["env"] = Value::Array(variables);
-        }
-    }
-    pod
-}
-
-fn index_of(pod: &Value) -> Option<i64> {
-    pod["metadata"]["annotations"].get(INDEX)?.as_str()?.parse().ok()
-}
-
-/// `0-2,5` for the numbers 0, 1, 2 and 5.
-fn show_indexes(sorted: &[i64]) -> String {
-    let mut ranges: Vec<(i64, i64)> = Vec::new();
-    for index in sorted {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == *index => *last = *index,
-            _ => ranges.push((*index, *index)),
-        }
-    }
-    let shown = ranges.iter().map(|(first, last)| match last - first {
-        0 => first.to_string(),
-        1 => format!("{first},{last}"),
-        _ => format!("{first}-{last}"),
-    });
-    shown.collect::<Vec<_>>().join(",")
-}
-
-fn read_indexes(text: &str) -> Vec<i64> {
-    let ranges = text.split(',').filter(|range| !range.is_empty());
-    ranges
-        .filter_map(|range| {
-            let (first, last) = range.split_once('-').unwrap_or((range, range));
-            Some(first.parse::<i64>().ok()?..=last.parse::<i64>().ok()?)
-        })
-        .flatten()
-        .collect()
 }
 
 fn texts(list: &Value) -> Vec<String> {

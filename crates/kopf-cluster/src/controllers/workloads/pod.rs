@@ -174,11 +174,11 @@ fn show(object: &mut Value, now: Timestamp, life: ContainerPhase) {
         (false, true) => json!({"status": "True"}),
         (false, false) => reasoned("", "ContainersNotReady", "containers with unready status: [{}]", &unready),
     };
-    let mut gated = ready.clone();
+    let mut pod_ready = ready.clone();
     if let Some(message) = missing_gates(object).filter(|_| ready["status"] == "True") {
-        gated = json!({"status": "False", "reason": "ReadinessGatesNotReady", "message": message});
+        pod_ready = json!({"status": "False", "reason": "ReadinessGatesNotReady", "message": message});
     }
-    for (kind, mut condition) in [("Ready", gated), ("ContainersReady", ready)] {
+    for (kind, mut condition) in [("Ready", pod_ready), ("ContainersReady", ready)] {
         condition["type"] = json!(kind);
         conditions.push(condition);
     }
@@ -249,7 +249,7 @@ mod tests {
     fn live(mut pod: Value, until: i64) -> Vec<String> {
         let mut now = Timestamp::UNIX_EPOCH;
         let mut since = (stage(&pod), now);
-        let mut told = Vec::new();
+        let mut history = Vec::new();
         loop {
             if stage(&pod) != since.0 {
                 since = (stage(&pod), now);
@@ -270,7 +270,7 @@ mod tests {
                     let state = status["state"].as_object().unwrap().keys().next().unwrap();
                     let ready = crate::controllers::workloads::objects::is_ready(&pod);
                     let reason = text(status, &format!("/state/{state}/reason"));
-                    told.push(format!(
+                    history.push(format!(
                         "{}s {} {state} {reason} x{} {}",
                         now.as_second(),
                         text(&pod, "/status/phase"),
@@ -282,7 +282,7 @@ mod tests {
             match plan.wake {
                 _ if changed => {}
                 Some(time) if time <= seconds(Timestamp::UNIX_EPOCH, until) => now = time,
-                _ => return told,
+                _ => return history,
             }
         }
     }
@@ -297,10 +297,10 @@ mod tests {
 
     #[test]
     fn pods_of_jobs_end() {
-        let told = live(owned_by_job(pod("perl", "Never")), 3600);
-        assert_eq!(told.last().unwrap(), "0s Succeeded terminated Completed x0 unready", "{told:?}");
-        let told = live(owned_by_job(pod("fail/perl", "Never")), 3600);
-        assert_eq!(told.last().unwrap(), "0s Failed terminated Error x0 unready", "{told:?}");
+        let history = live(owned_by_job(pod("perl", "Never")), 3600);
+        assert_eq!(history.last().unwrap(), "0s Succeeded terminated Completed x0 unready", "{history:?}");
+        let history = live(owned_by_job(pod("fail/perl", "Never")), 3600);
+        assert_eq!(history.last().unwrap(), "0s Failed terminated Error x0 unready", "{history:?}");
     }
 
     #[test]
@@ -322,16 +322,16 @@ mod tests {
 
     #[test]
     fn gates_hold_the_readiness() {
-        let mut gated = pod("nginx", "Always");
-        gated["spec"]["readinessGates"] = json!([{"conditionType": "example.com/g"}]);
-        show(&mut gated, Timestamp::UNIX_EPOCH, ContainerPhase::Started);
-        let conditions = gated["status"]["conditions"].as_array().unwrap().clone();
+        let mut waiting = pod("nginx", "Always");
+        waiting["spec"]["readinessGates"] = json!([{"conditionType": "example.com/g"}]);
+        show(&mut waiting, Timestamp::UNIX_EPOCH, ContainerPhase::Started);
+        let conditions = waiting["status"]["conditions"].as_array().unwrap().clone();
         assert_eq!(conditions[1]["reason"], "ReadinessGatesNotReady", "{conditions:?}");
         assert_eq!(conditions[2]["status"], "True", "{conditions:?}");
         let opened = json!({"type": "example.com/g", "status": "True"});
-        gated["status"]["conditions"].as_array_mut().unwrap().push(opened);
-        show(&mut gated, Timestamp::UNIX_EPOCH, ContainerPhase::Unchanged);
-        assert!(crate::controllers::workloads::objects::is_ready(&gated), "{gated:#}");
+        waiting["status"]["conditions"].as_array_mut().unwrap().push(opened);
+        show(&mut waiting, Timestamp::UNIX_EPOCH, ContainerPhase::Unchanged);
+        assert!(crate::controllers::workloads::objects::is_ready(&waiting), "{waiting:#}");
     }
 
     #[test]

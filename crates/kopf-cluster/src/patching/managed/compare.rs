@@ -120,7 +120,7 @@ impl Comparer<'_> {
             let Ok(element) = self.shape.element(position, list, item) else { continue };
             match branches.entry(element) {
                 Entry::Vacant(entry) => drop(entry.insert(self.added(items_position, item))),
-                // Duplicate items cannot be told apart, so nothing below them is recorded.
+                // Duplicate items cannot be distinguished, so nothing below them is recorded.
                 Entry::Occupied(mut entry) => entry.get_mut().below = FieldSet::default(),
             }
         }

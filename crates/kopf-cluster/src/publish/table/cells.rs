@@ -1,7 +1,7 @@
 //! The cells of built-in kinds, by the titles of their columns.
 //!
 //! Columns with the same title mean the same in most kinds, so they are found by the title first;
-//! a kind is named only where it shows something of its own.
+//! a kind is named only where it shows something different.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -6,8 +6,22 @@ use std::path::{Path, PathBuf};
 
 use super::OpenError;
 
+/// The lock of a data directory. The operating system also frees it when the process ends.
+///
+/// It is unlocked explicitly. If the file were only closed, a child process that this process is just
+/// starting would keep the directory locked until it closes the inherited descriptor.
+#[derive(Debug)]
+pub(crate) struct DirectoryLock(File);
+
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        // If this fails, closing the file still frees the lock.
+        let _ = self.0.unlock();
+    }
+}
+
 /// Creates the directory if necessary, and locks it for this process while the lock lives.
-pub(super) fn lock(directory: &Path) -> Result<File, OpenError> {
+pub(super) fn lock(directory: &Path) -> Result<DirectoryLock, OpenError> {
     make(directory).map_err(failed("make", directory))?;
     let path = directory.join("lock");
     let mut file =
@@ -28,7 +42,7 @@ pub(super) fn lock(directory: &Path) -> Result<File, OpenError> {
         writeln!(file, "{}", std::process::id())
     };
     note(&mut file).map_err(failed("write", &path))?;
-    Ok(file)
+    Ok(DirectoryLock(file))
 }
 
 /// Writes a file atomically.
@@ -79,4 +93,22 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_in_a_child_process_does_not_keep_the_lock() {
+        let path = std::env::temp_dir().join(format!("kopf-directory-{}", std::process::id()));
+        let first = lock(&path).unwrap();
+        // A child process inherits the descriptor until it executes its program.
+        let inherited = first.0.try_clone().unwrap();
+        assert!(matches!(lock(&path), Err(OpenError::InUse { .. })));
+        drop(first);
+        drop(lock(&path).unwrap());
+        drop(inherited);
+        std::fs::remove_dir_all(&path).unwrap();
+    }
 }

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::OpenError;
-use super::directory::{failed, open_log, replace, sync_directory};
+use super::directory::{DirectoryLock, failed, open_log, replace, sync_directory};
 use super::record::{FileType, HEADER_SIZE, Header, Record, encode_put, encode_remove};
 use super::recovery::{Position, log_path, snapshot_path};
 use crate::store::{Change, Event, Snapshot};
@@ -42,8 +42,8 @@ pub(crate) struct Journal {
     shared: Arc<SyncState>,
     orders: Option<Sender<SyncCommand>>,
     sync_thread: Option<JoinHandle<()>>,
-    /// Held while the directory is in use; the operating system frees it when the process ends.
-    _lock: File,
+    /// Held while the directory is in use.
+    _lock: DirectoryLock,
 }
 
 /// What the journal and the sync thread share.
@@ -66,7 +66,12 @@ enum SyncCommand {
 
 impl Journal {
     /// Continues a log after its last whole record, or creates it.
-    pub(crate) fn open(directory: &Path, lock: File, position: Position, limit: u64) -> Result<Self, OpenError> {
+    pub(crate) fn open(
+        directory: &Path,
+        lock: DirectoryLock,
+        position: Position,
+        limit: u64,
+    ) -> Result<Self, OpenError> {
         let path = log_path(directory, position.generation);
         let mut file = open_log(&path).map_err(failed("open", &path))?;
         let mut length = position.length;
@@ -195,18 +200,18 @@ struct SyncThread {
 impl SyncThread {
     fn run(mut self, orders: &Receiver<SyncCommand>) {
         while let Ok(order) = orders.recv() {
-            self.carry_out(order);
+            self.execute(order);
             // Changes that arrive in the meantime are flushed together.
             let due = Instant::now() + SYNC_INTERVAL;
             while let Ok(order) = orders.recv_timeout(due.saturating_duration_since(Instant::now())) {
-                self.carry_out(order);
+                self.execute(order);
             }
             self.sync();
         }
         self.sync();
     }
 
-    fn carry_out(&mut self, order: SyncCommand) {
+    fn execute(&mut self, order: SyncCommand) {
         match order {
             SyncCommand::Sync => {}
             SyncCommand::Snapshot { log, generation, snapshot } => {

@@ -128,7 +128,7 @@ impl Header {
 }
 
 impl Record {
-    /// Appends the record as it is written to files.
+    /// Appends the record in the format of the files.
     pub(crate) fn encode(&self, into: &mut Vec<u8>) {
         match self {
             Self::Put { version, resource, object_key, raw } => encode_put(into, *version, resource, object_key, raw),

@@ -42,10 +42,10 @@ fn changes(pod: &Location<'_>, errors: &mut Errors) {
             container["image"] = image;
         }
     }
-    let was_gated = before["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
+    let had_gates = before["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
     let mut movable = vec!["activeDeadlineSeconds", "tolerations", "schedulingGates"];
-    if was_gated {
-        // A gated pod can still be directed to nodes.
+    if had_gates {
+        // A pod with scheduling gates can still be directed to nodes.
         movable.extend(["nodeSelector", "affinity"]);
     }
     if before["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0)

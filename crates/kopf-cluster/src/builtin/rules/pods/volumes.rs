@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::containers;
 use super::volume_sources::*;
+use crate::builtin::rules::claims::CLAIM_SPEC;
 use crate::builtin::rules::evaluate::Errors;
-use crate::builtin::rules::storage::CLAIM_SPEC;
 use crate::builtin::rules::{Condition, Location, Rule, Rules, ValueCheck, value_checks as values};
 use crate::go::FieldError;
 use crate::go::quantity::Quantity;
@@ -85,8 +85,7 @@ const DOWNWARD: Rules = &[Given("defaultMode", MODE), Code(downward_items)];
 /// The server reports errors in the items at the volume.
 fn downward_items(downward: &Location<'_>, errors: &mut Errors) {
     for item in downward.list("items") {
-        let place = downward.told_here(item);
-        place.check(DOWNWARD_ITEM, errors);
+        downward.reported_here(item).check(DOWNWARD_ITEM, errors);
     }
 }
 

@@ -40,8 +40,8 @@ impl Schedule {
                 return Err(format!("failed to parse int from {word}"));
             }
         }
-        if let Some(odd) = fields.chars().find(|c| !(c.is_ascii_alphanumeric() || " \t*/,-?".contains(*c))) {
-            return Err(format!("failed to parse int from {odd}"));
+        if let Some(unknown) = fields.chars().find(|c| !(c.is_ascii_alphanumeric() || " \t*/,-?".contains(*c))) {
+            return Err(format!("failed to parse int from {unknown}"));
         }
         let fields = fields.replace('?', "*");
         let text = match zone {

@@ -18,7 +18,7 @@ fn set(replicas: i64, image: &str, policy: &str) -> Value {
 struct Simulation {
     pods: Vec<Value>,
     revisions: Vec<Value>,
-    told: Vec<String>,
+    actions: Vec<String>,
 }
 
 impl Simulation {
@@ -35,12 +35,12 @@ impl Simulation {
             for action in plan.actions {
                 match action {
                     Action::Create { api, object, .. } if api == PODS => {
-                        self.told.push(format!("+{}", name(&object)));
+                        self.actions.push(format!("+{}", name(&object)));
                         self.pods.push(object);
                     }
                     Action::Create { object, .. } => self.revisions.push(object),
                     Action::Delete { object, .. } => {
-                        self.told.push(format!("-{}", name(&object)));
+                        self.actions.push(format!("-{}", name(&object)));
                         self.pods.retain(|pod| name(pod) != name(&object));
                     }
                     Action::UpdateStatus { object, .. } => set = object,
@@ -48,38 +48,38 @@ impl Simulation {
                 }
             }
         }
-        panic!("it does not run_until_stable: {:?}", self.told);
+        panic!("the set does not become stable: {:?}", self.actions);
     }
 }
 
 #[test]
 fn pods_come_and_go_in_order() {
-    let mut world = Simulation::default();
-    let made = world.run_until_stable(set(3, "one", "OrderedReady"));
-    assert_eq!(std::mem::take(&mut world.told), ["+db-0", "+db-1", "+db-2"]);
+    let mut simulation = Simulation::default();
+    let made = simulation.run_until_stable(set(3, "one", "OrderedReady"));
+    assert_eq!(std::mem::take(&mut simulation.actions), ["+db-0", "+db-1", "+db-2"]);
     assert_eq!(made["status"]["currentReplicas"], 3, "{made:#}");
     let mut other = set(3, "two", "OrderedReady");
     other["status"] = made["status"].clone();
-    let rolled = world.run_until_stable(other);
-    assert_eq!(std::mem::take(&mut world.told), ["-db-2", "+db-2", "-db-1", "+db-1", "-db-0", "+db-0"]);
+    let rolled = simulation.run_until_stable(other);
+    assert_eq!(std::mem::take(&mut simulation.actions), ["-db-2", "+db-2", "-db-1", "+db-1", "-db-0", "+db-0"]);
     assert_eq!(rolled["status"]["currentRevision"], rolled["status"]["updateRevision"]);
     assert_ne!(rolled["status"]["currentRevision"], made["status"]["currentRevision"]);
     let mut fewer = set(1, "two", "OrderedReady");
     fewer["status"] = rolled["status"].clone();
-    world.run_until_stable(fewer);
-    assert_eq!(world.told, ["-db-2", "-db-1"]);
+    simulation.run_until_stable(fewer);
+    assert_eq!(simulation.actions, ["-db-2", "-db-1"]);
 }
 
 #[test]
 fn a_partition_keeps_the_first_pods_as_they_are() {
-    let mut world = Simulation::default();
-    let made = world.run_until_stable(set(3, "one", "Parallel"));
-    world.told.clear();
+    let mut simulation = Simulation::default();
+    let made = simulation.run_until_stable(set(3, "one", "Parallel"));
+    simulation.actions.clear();
     let mut other = set(3, "two", "Parallel");
     other["status"] = made["status"].clone();
     other["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = json!(2);
-    let rolled = world.run_until_stable(other);
-    assert_eq!(world.told, ["-db-2", "+db-2"]);
+    let rolled = simulation.run_until_stable(other);
+    assert_eq!(simulation.actions, ["-db-2", "+db-2"]);
     assert_eq!((number(&rolled, "/status/currentReplicas"), number(&rolled, "/status/updatedReplicas")), (2, 1));
 }
 
