@@ -1,8 +1,10 @@
-//! Requests to the API: bounded in number and time, repeated where that is safe.
+//! Requests to the API: bounded in number and time, retried where that is safe.
 //!
-//! Everything in the engine that talks to the cluster does it through [`Api`]. It takes the client
-//! from the vault, reports refused credentials there, and turns answers into bytes or [`ApiError`]s.
+//! Everything in the engine talks to the cluster through [`Api`]. It takes the client from the vault, reports refused
+//! credentials there, and returns the bytes of answers, or [`ApiError`]s.
 
+mod call;
+mod attempts;
 mod answer;
 mod counters;
 mod prefetch;
@@ -13,9 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
-use http::{HeaderMap, Method, Request, StatusCode};
-use kube::client::Body;
+use http::{Method, StatusCode};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
@@ -25,19 +25,20 @@ use crate::support::clock::{Clock, seconds};
 use crate::support::log::Log;
 use crate::support::pacing::Pacing;
 
+use answer::Safety;
 pub use answer::{ApiError, Refusal};
-use answer::{RetryDecision, Safety, decide_retry};
+use attempts::retry_after;
+use call::Call;
 pub(crate) use counters::{RequestCounters, RequestOutcome, Verb};
 use prefetch::{PrefetchedPages, USABLE_FOR};
 use refused::Refused;
 use slots::Slots;
 
 const TARGET: &str = "kopf.engine.client";
-const AGENT: &str = concat!("kopf/", env!("CARGO_PKG_VERSION"));
 const JSON: &str = "application/json";
 
-/// Pages of lists on their way at the same time. They have slots of their own: a start with many kinds and namespaces
-/// must not hold all pages in memory at once, nor must the pages wait for what is being done about earlier ones.
+/// Pages of lists on their way at the same time. They have separate slots: an operator for many resources and namespaces
+/// must not hold all first pages in memory at once, nor must the pages wait for the patches of objects on earlier ones.
 const LISTS_IN_FLIGHT: usize = 4;
 
 /// The time for one request where the settings set no limit.
@@ -48,7 +49,7 @@ const LONGEST_REQUEST: Duration = Duration::from_secs(300);
 /// means that the server is gone, behind an address that has moved.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(65);
 
-/// The same for watches, whose heads come before there is anything to tell.
+/// The same for watches, whose heads come before the first event.
 const WATCH_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How a patch describes the change.
@@ -82,17 +83,6 @@ struct Inner {
     refused: Refused,
 }
 
-/// One request, the same for every attempt.
-struct Call<'a> {
-    verb: Verb,
-    method: Method,
-    path: &'a str,
-    accept: &'a str,
-    content_type: Option<&'static str>,
-    body: Bytes,
-    safety: Safety,
-}
-
 impl Api {
     pub fn new(vault: Vault, settings: &NetworkingSettings, clock: Clock, log: Log) -> Self {
         let request_timeout = settings.request_timeout.map_or(LONGEST_REQUEST, seconds);
@@ -116,7 +106,7 @@ impl Api {
         }
     }
 
-    /// Tells the runtime how many requests are open.
+    /// Reports the number of open requests to the pacing of the runtime.
     pub fn paced_by(self, pacing: Pacing) -> Self {
         Self { pacing, ..self }
     }
@@ -137,7 +127,7 @@ impl Api {
         serde_json::from_slice(&body).map_err(|source| ApiError::Decoding { what: format!("GET {path}"), source })
     }
 
-    /// One page of a list. The caller says how often it is tried, since it repeats lists itself.
+    /// One page of a list. The caller decides about retries, since it repeats lists itself.
     pub async fn list_page(&self, path: &str, attempts: ListAttempts) -> Result<Bytes, ApiError> {
         if let Some(prefetched) = self.inner.prefetched.take(path)
             && let Some(page) = prefetched.finish(self.inner.clock.instant()).await
@@ -151,7 +141,7 @@ impl Api {
         self.request(&Call::read(Verb::List, path, JSON), backoffs).await
     }
 
-    /// Asks for a page of a list which is probably needed soon: [`list_page`](Self::list_page) finds it then.
+    /// Requests a page of a list that a stream probably needs soon: [`list_page`](Self::list_page) finds it then.
     pub(crate) fn prefetch_page(&self, path: String) {
         let (api, url) = (self.clone(), path.clone());
         let asking = async move { api.request(&Call::read(Verb::List, &url, JSON), &[]).await.ok() };
@@ -164,15 +154,15 @@ impl Api {
         });
     }
 
-    /// Drops the pages that were asked for in advance: the operator pauses, and others change the objects meanwhile.
+    /// Drops the prefetched pages: the operator pauses, and other operators change the objects meanwhile.
     pub(crate) fn forget_pages(&self) {
         self.inner.prefetched.clear();
     }
 
     /// Changes an object; the answer is its latest body.
     ///
-    /// A patch that may have been applied, but was not answered, is not repeated: the error is
-    /// [`ApiError::Unclear`] then, and the caller finds out by the next event or patch.
+    /// If a patch may have been applied, but got no answer, the client does not repeat it: the error is
+    /// [`ApiError::Unclear`], and the caller finds out by the next event or patch.
     pub async fn patch(&self, path: &str, kind: PatchKind, body: Bytes) -> Result<Bytes, ApiError> {
         let content_type = match kind {
             PatchKind::Merge => "application/merge-patch+json",
@@ -190,7 +180,7 @@ impl Api {
         self.request(&call, &self.inner.error_backoffs).await
     }
 
-    /// Creates something of which a second one does no harm, such as an event.
+    /// Creates an object of which a duplicate does no harm, such as an event.
     pub async fn post(&self, path: &str, body: Bytes, backoffs: Option<&[f64]>) -> Result<Bytes, ApiError> {
         let call = Call {
             verb: Verb::Post,
@@ -204,7 +194,7 @@ impl Api {
         self.request(&call, backoffs.unwrap_or(&self.inner.error_backoffs)).await
     }
 
-    /// Opens a watch. It is tried once, and takes none of the slots of the other requests.
+    /// Opens a watch, in one attempt. It takes none of the slots of the other requests.
     pub async fn watch_stream(&self, path: &str, connect_timeout: Option<Duration>) -> Result<ByteStream, ApiError> {
         let call = Call::read(Verb::Watch, path, JSON);
         let limit = connect_timeout.unwrap_or(self.inner.request_timeout.min(WATCH_HEAD_TIMEOUT));
@@ -235,8 +225,8 @@ impl Api {
         }
     }
 
-    /// The server is silent since the instant, though something should have come: what was connected before may be
-    /// dead, and is not used for new requests.
+    /// The server is silent since the instant, though something should have come: the connections from before may be
+    /// dead, and new requests avoid them.
     pub(crate) fn distrust_connections(&self, since: Instant) {
         if let Some(session) = self.inner.vault.current() {
             session.connection.distrust(since);
@@ -255,7 +245,7 @@ impl Api {
         self.inner.vault.invalidate(session.generation)
     }
 
-    /// Whether the server says anything at all in time.
+    /// Whether the server answers anything in time.
     pub async fn is_answering(&self, limit: Duration) -> bool {
         let call = Call::read(Verb::Get, "/version", JSON);
         let asking = async {
@@ -273,7 +263,7 @@ impl Api {
         self.inner.vault.client().await.connection.client().default_namespace().to_owned()
     }
 
-    /// Waits as long as many requests wait: then more work would only mean more to be kept in memory.
+    /// Waits while many requests wait: more work would only take more memory then.
     pub(crate) async fn wait_for_capacity(&self) {
         self.inner.slots.wait_for_capacity().await;
     }
@@ -282,163 +272,15 @@ impl Api {
     pub fn counters(&self) -> &RequestCounters {
         &self.inner.counters
     }
-
-    async fn request(&self, call: &Call<'_>, backoffs: &[f64]) -> Result<Bytes, ApiError> {
-        let count = backoffs.len() + 1;
-        let mut backoffs = backoffs.iter().copied().map(seconds);
-        let mut attempt = 1;
-        let mut head_timeout = self.inner.head_timeout;
-        loop {
-            let error = match self.attempt(call, head_timeout).await {
-                Ok(body) => {
-                    if attempt > 1 {
-                        let what = call.what();
-                        self.inner.log.debug(TARGET, format!("Request attempt #{attempt}/{count} succeeded: {what}"));
-                    }
-                    return Ok(body);
-                }
-                Err(error) => error,
-            };
-            let retry_after = match decide_retry(call.safety, &error) {
-                RetryDecision::Final => return Err(error),
-                // The caller finds out what has become of it.
-                RetryDecision::Unclear => return Err(ApiError::Unclear { reason: error.to_string() }),
-                RetryDecision::Repeat { .. } if matches!(&error, ApiError::Timeout { limit, .. } if *limit < self.inner.request_timeout) =>
-                {
-                    // The connection was a dead one, most probably. If the server is just slow, it gets all its time now.
-                    head_timeout = self.inner.request_timeout;
-                    let text =
-                        format!("Request attempt #{attempt}/{count} failed; will retry on a new connection: {error}");
-                    self.inner.log.error(TARGET, text);
-                    continue;
-                }
-                RetryDecision::Repeat { retry_after } => retry_after,
-            };
-            let Some(backoff) = backoffs.next() else {
-                if count > 1 {
-                    let text = format!("Request attempt #{attempt}/{count} failed; escalating: {error}");
-                    self.inner.log.error(TARGET, text);
-                }
-                return Err(error);
-            };
-            let pause = match retry_after {
-                Some(asked) if self.inner.enforce_retry_after || asked > backoff => asked,
-                _ => backoff,
-            };
-            let text = format!("Request attempt #{attempt}/{count} failed; will retry: {error}");
-            self.inner.log.error(TARGET, text);
-            self.inner.clock.sleep(pause).await;
-            attempt += 1;
-        }
-    }
-
-    /// One try; only a login in between makes it a second one.
-    async fn attempt(&self, call: &Call<'_>, head_timeout: Duration) -> Result<Bytes, ApiError> {
-        // The answer to a change is short; that of a list may go on and on.
-        let limit = match call.safety {
-            Safety::OnlyOnce => head_timeout,
-            Safety::Repeatable => self.inner.request_timeout,
-        };
-        let clock = &self.inner.clock;
-        loop {
-            let session = self.inner.vault.client().await;
-            let request = call.to_request()?;
-            let slots = if call.verb == Verb::List { &self.inner.list_slots } else { &self.inner.slots };
-            let slot = slots.take().await;
-            let open = self.pacing.open_request();
-            let sent = clock.instant();
-            let exchange = async {
-                let sending = session.connection.send(request);
-                let response = match head_timeout < limit {
-                    true => clock.timeout(head_timeout, sending).await.map_err(|_| Lost::Silent(head_timeout))?,
-                    // One timer is enough: the head cannot come later than the whole answer.
-                    false => sending.await,
-                };
-                let (parts, body) = response.map_err(Lost::Broken)?.into_parts();
-                let body = body.collect().await.map_err(Lost::Broken)?;
-                Ok((parts.status, parts.headers, body))
-            };
-            let answer = clock.timeout(limit, exchange).await.unwrap_or(Err(Lost::Silent(limit)));
-            // Another task returns the connection to the pool; without this, the next request would open a new one.
-            tokio::task::yield_now().await;
-            drop((open, slot));
-            let (status, headers, body) = match answer {
-                Err(Lost::Silent(limit)) => {
-                    session.connection.distrust(sent);
-                    Err(self.count_silence(call, ApiError::Timeout { what: call.what(), limit }))
-                }
-                Err(Lost::Broken(source)) => {
-                    Err(self.count_silence(call, ApiError::connection(call.what_at(&session), source)))
-                }
-                Ok(answer) => Ok(answer),
-            }?;
-            self.inner.counters.count(call.verb, RequestOutcome::of(status));
-            if self.has_other_credentials(call, &session, status).await {
-                continue;
-            }
-            if status.is_success() {
-                return Ok(body);
-            }
-            return Err(ApiError::refused(call.what(), status, &body, retry_after(&headers)));
-        }
-    }
-
-    fn count_silence(&self, call: &Call<'_>, error: ApiError) -> ApiError {
-        self.inner.counters.count(call.verb, RequestOutcome::NoAnswer);
-        error
-    }
 }
 
-/// Why there is no answer.
-enum Lost {
-    /// Nothing came for so long.
-    Silent(Duration),
-    /// The connection could not be made, or has broken.
-    Broken(kube::Error),
-}
-
-/// How often one page of a list is tried.
+/// How many attempts one page of a list gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListAttempts {
-    /// An error is the caller's business at once.
+    /// The caller gets the first error.
     Once,
     /// As any other request, by the backoffs of the settings.
     WithBackoffs,
-}
-
-impl<'a> Call<'a> {
-    fn read(verb: Verb, path: &'a str, accept: &'a str) -> Self {
-        Self {
-            verb,
-            method: Method::GET,
-            path,
-            accept,
-            content_type: None,
-            body: Bytes::new(),
-            safety: Safety::Repeatable,
-        }
-    }
-
-    fn to_request(&self) -> Result<Request<Body>, ApiError> {
-        let mut builder = Request::builder()
-            .method(self.method.clone())
-            .uri(self.path)
-            .header(USER_AGENT, AGENT)
-            .header(ACCEPT, self.accept);
-        if let Some(content_type) = self.content_type {
-            builder = builder.header(CONTENT_TYPE, content_type);
-        }
-        builder.body(Body::from(self.body.clone())).map_err(|source| ApiError::Building { what: self.what(), source })
-    }
-
-    fn what(&self) -> String {
-        format!("{} {}", self.method, self.path)
-    }
-
-    /// With the address: where the server is not reached, it is the first thing to look at.
-    fn what_at(&self, session: &Session) -> String {
-        format!("{} {}{}", self.method, session.server.as_deref().unwrap_or_default(), self.path)
-    }
 }
 
 /// The bytes of a watch, as they come.
@@ -473,30 +315,5 @@ pub(crate) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
     url
 }
 
-/// The pause that the server asks for, in whole or broken seconds.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(seconds)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn queries_are_encoded() {
-        assert_eq!(with_query("/a", &[]), "/a");
-        assert_eq!(with_query("/a", &[("x", "1"), ("l", "a in (b,é)")]), "/a?x=1&l=a%20in%20%28b%2C%C3%A9%29");
-    }
-
-    #[test]
-    fn pauses_of_the_server() {
-        let asked = |text: &str| {
-            let headers = HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]);
-            retry_after(&headers)
-        };
-        assert_eq!(asked("3"), Some(Duration::from_secs(3)));
-        assert_eq!(asked("0.5"), Some(Duration::from_millis(500)));
-        assert_eq!(asked("Wed, 21 Oct 2015 07:28:00 GMT"), None);
-        assert_eq!(retry_after(&HeaderMap::new()), None);
-    }
-}
+mod tests;

@@ -1,11 +1,12 @@
-//! Which resources and namespaces there are to serve, kept up to date while the operator runs.
+//! Which resources and namespaces to serve, kept up to date while the operator runs.
 //!
-//! The operator runs one [`Discovery`] and starts and stops its streams by the [`Insight`]s that
-//! come out. The API is scanned once at the start; CRDs and namespaces are observed from then on,
-//! as far as the permissions go, and a change of a CRD scans its group again.
+//! The operator runs one [`Discovery`], and starts and stops its streams by the [`Insight`]s that it publishes.
+//! Discovery scans the API once at the start. Then it watches CRDs and namespaces, as far as the permissions go,
+//! and scans a group again when one of its CRDs changes.
 
 mod insight;
 mod scan;
+mod observing;
 mod definitions;
 mod namespaces;
 pub(crate) mod schema;
@@ -15,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kopf_reaction::{EventType, Resource, passively_matched, resolve_selectors};
+use kopf_reaction::{Resource, passively_matched, resolve_selectors};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -23,32 +24,29 @@ use tokio::time::Instant;
 use crate::client::{Api, ApiError};
 use crate::front::SelectorCallbacks;
 use crate::settings::{Settings, WatchingSettings};
-use crate::stream::{OnForbidden, StreamHealth, StreamItem, WatchStream};
+use crate::stream::{StreamHealth, StreamItem};
 use crate::support::clock::Clock;
 use crate::support::log::Log;
-use definitions::{DefinitionTracker, Scanned, agrees};
+use definitions::{DefinitionTracker, Scanned};
 pub use insight::{Insight, Wanted};
 pub use namespaces::NamespacePattern;
+use namespaces::NamespaceTracker;
 pub(crate) use namespaces::matches_globs;
-use namespaces::{NamespaceObject, NamespaceTracker};
 use scan::{Scan, scan_group, scan_groups};
-use schema::{Definition, DefinitionStage, SchemaBook, decode_definition};
+use schema::SchemaBook;
 use warnings::LoggedWarnings;
 
 const TARGET: &str = "kopf.engine.discovery";
 
-/// Events of CRDs and namespaces that wait for us.
-const QUEUE_SIZE: usize = 100;
-
-/// The first insight waits so long for the schemas of CRDs, which may be slow or forbidden.
+/// How long the first insight waits for the schemas of CRDs, which may be slow or forbidden.
 const PATIENCE_FOR_DEFINITIONS: Duration = Duration::from_secs(5);
 
-/// How soon, and how often, a group is scanned again whose CRDs are not served as they say.
+/// How soon, and how often, discovery scans a group again if the API does not serve its CRDs as they say.
 const SHORTEST_RESCAN_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_RESCAN_PAUSE: Duration = Duration::from_secs(2);
 const RESCANS: u32 = 20;
 
-/// How soon a broken part of the API is tried again.
+/// How soon discovery scans a broken part of the API again.
 const BROKEN_RESCAN_PAUSE: Duration = Duration::from_secs(60);
 
 /// The observer, ready to [`run`](Self::run).
@@ -61,7 +59,7 @@ pub struct Discovery {
     selector_callbacks: Arc<dyn SelectorCallbacks>,
     schemas: SchemaBook,
     publisher: watch::Sender<Arc<Insight>>,
-    /// Whether CRDs and namespaces are observed at all.
+    /// Whether to watch CRDs and namespaces at all.
     observing: bool,
     /// The health of the streams of CRDs and of namespaces.
     healths: [Arc<StreamHealth>; 2],
@@ -76,14 +74,14 @@ struct View {
     definitions_visibility: Visibility,
     namespaces: NamespaceTracker,
     definitions: DefinitionTracker,
-    /// Groups to be scanned again: how often it was done in vain, and when to do it.
+    /// Groups to scan again: the number of scans in vain, and the time of the next one.
     rescans: BTreeMap<String, (u32, Instant)>,
-    /// Broken parts that were warned about.
+    /// Broken parts of the API that a warning was logged about.
     broken: BTreeSet<(String, String)>,
     warnings: LoggedWarnings,
 }
 
-/// How much is known of what there is to observe.
+/// How much is known of the CRDs, or of the namespaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Visibility {
     /// Nothing is known yet.
@@ -91,7 +89,7 @@ enum Visibility {
     Unknown,
     /// Known from a listing, or assumed without one.
     Known,
-    /// Assumed, or known from an old listing: the permission is missing, and the log has said so.
+    /// Assumed, or known from an old listing: the permission is missing, and a warning was logged.
     Forbidden,
 }
 
@@ -146,7 +144,7 @@ impl Discovery {
         self.healths.clone()
     }
 
-    /// Looks at the resources once, without observing anything.
+    /// Scans the resources once, without watching anything.
     pub async fn scan(&mut self) -> Result<(), ApiError> {
         let groups = self.wanted_groups();
         let scan = scan_groups(&self.api, groups.as_ref()).await?;
@@ -179,60 +177,6 @@ impl Discovery {
         }
     }
 
-    fn observe_definitions(&mut self, streams: &mut JoinSet<()>) -> Option<mpsc::Receiver<StreamItem>> {
-        if !self.observing || self.wanted.is_empty() {
-            self.view.definitions_visibility.set_known();
-            return None;
-        }
-        let resource = Resource {
-            group: "apiextensions.k8s.io".into(),
-            version: "v1".into(),
-            plural: "customresourcedefinitions".into(),
-            kind: "CustomResourceDefinition".into(),
-            preferred: true,
-            ..Resource::default()
-        };
-        Some(self.observe(streams, resource, Arc::clone(&self.healths[0])))
-    }
-
-    fn observe_namespaces(&mut self, streams: &mut JoinSet<()>) -> Option<mpsc::Receiver<StreamItem>> {
-        if self.wanted.clusterwide || !self.observing {
-            self.view.namespaces.assume(self.exact_namespaces());
-            self.view.namespaces_visibility.set_known();
-            return None;
-        }
-        let resource = Resource {
-            version: "v1".into(),
-            plural: "namespaces".into(),
-            kind: "Namespace".into(),
-            preferred: true,
-            ..Resource::default()
-        };
-        Some(self.observe(streams, resource, Arc::clone(&self.healths[1])))
-    }
-
-    fn observe(
-        &self,
-        streams: &mut JoinSet<()>,
-        resource: Resource,
-        health: Arc<StreamHealth>,
-    ) -> mpsc::Receiver<StreamItem> {
-        let (sender, receiver) = mpsc::channel(QUEUE_SIZE);
-        let stream = WatchStream {
-            api: self.api.clone(),
-            settings: Arc::clone(&self.watching),
-            clock: self.clock.clone(),
-            log: self.log.clone(),
-            resource: Arc::new(resource),
-            namespace: None,
-            health,
-            on_forbidden: OnForbidden::Notify,
-            selector_callbacks: Arc::clone(&self.selector_callbacks),
-        };
-        streams.spawn(stream.run(sender));
-        receiver
-    }
-
     async fn scan_until_done(&mut self) {
         let mut pause = SHORTEST_RESCAN_PAUSE;
         while !self.wanted.is_empty() {
@@ -240,106 +184,6 @@ impl Discovery {
             self.log.error(TARGET, format!("Cannot scan the resources of the cluster, will try again: {error}"));
             self.clock.sleep(pause).await;
             pause = (pause * 2).min(BROKEN_RESCAN_PAUSE);
-        }
-    }
-
-    /// Takes in an item about CRDs, and all others that have come meanwhile.
-    fn handle_definitions(&mut self, item: StreamItem, receiver: &mut Option<mpsc::Receiver<StreamItem>>) {
-        let mut next = Some(item);
-        while let Some(item) = next {
-            match item {
-                StreamItem::ListStarted => self.view.definitions.listing_started(),
-                StreamItem::Rewound => {}
-                StreamItem::ListDone => {
-                    for name in self.view.definitions.listing_done() {
-                        self.forget_definition(&name);
-                    }
-                    self.view.definitions_visibility.set_known();
-                }
-                StreamItem::Forbidden { .. } => {
-                    if self.view.definitions_visibility.set_forbidden() {
-                        self.log.warn(TARGET, NO_DEFINITIONS.to_owned());
-                    }
-                }
-                StreamItem::Event { event, raw } => match decode_definition(&raw) {
-                    Ok(definition) if event == EventType::Deleted => self.forget_definition(&definition.name),
-                    Ok(definition) => self.learn_definition(event, definition),
-                    Err(error) => self.log.warn(TARGET, format!("Ignoring a CRD that cannot be read: {error}")),
-                },
-            }
-            next = receiver.as_mut().and_then(|receiver| receiver.try_recv().ok());
-        }
-    }
-
-    fn learn_definition(&mut self, event: EventType, definition: Definition) {
-        if event == EventType::Listed {
-            self.view.definitions.list(&definition.name);
-        }
-        if !self.wanted_groups().is_none_or(|groups| groups.contains(&definition.group)) {
-            return;
-        }
-        self.schemas.learn(&definition);
-        // What is listed at the start was scanned as well; only a difference is worth a scan.
-        let dying = definition.stage == DefinitionStage::Terminating;
-        if event != EventType::Listed || dying || !agrees(&definition, &self.view.scanned) {
-            self.schedule(&definition.group);
-        }
-        self.view.definitions.learn(definition);
-    }
-
-    fn forget_definition(&mut self, name: &str) {
-        let Some(definition) = self.view.definitions.forget(name) else { return };
-        self.schemas.forget(&definition.group, &definition.plural);
-        self.schedule(&definition.group);
-    }
-
-    fn schedule(&mut self, group: &str) {
-        self.view.rescans.insert(group.to_owned(), (0, self.clock.instant()));
-    }
-
-    /// Takes in an item about namespaces, and all others that have come meanwhile.
-    async fn handle_namespaces(&mut self, item: StreamItem, receiver: &mut Option<mpsc::Receiver<StreamItem>>) {
-        let mut next = Some(item);
-        while let Some(item) = next {
-            match item {
-                StreamItem::ListStarted => self.view.namespaces.listing_started(),
-                StreamItem::Rewound => {}
-                StreamItem::ListDone => {
-                    self.view.namespaces.listing_done();
-                    self.view.namespaces_visibility.set_known();
-                }
-                StreamItem::Forbidden { listing } => self.assume_namespaces(listing),
-                StreamItem::Event { event, raw } => match serde_json::from_slice::<NamespaceObject>(&raw) {
-                    Ok(object) => {
-                        let matching = self.is_wanted_namespace(object.name()).await;
-                        self.view.namespaces.handle(event, &object, matching);
-                    }
-                    Err(error) => self.log.warn(TARGET, format!("Ignoring a namespace that cannot be read: {error}")),
-                },
-            }
-            next = receiver.as_mut().and_then(|receiver| receiver.try_recv().ok());
-        }
-    }
-
-    /// Goes on with what the patterns say by themselves, and says so once.
-    fn assume_namespaces(&mut self, listing: bool) {
-        let names: Vec<Arc<str>> = self.exact_namespaces();
-        if listing {
-            self.view.namespaces.assume(names.iter().cloned());
-        }
-        if !self.view.namespaces_visibility.set_forbidden() {
-            return;
-        }
-        if listing {
-            let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
-            let names = names.join(", ");
-            let text = format!(
-                "Not enough permissions to list namespaces. \
-                 Falling back to a list of namespaces which are assumed to exist: {{{names}}}"
-            );
-            self.log.warn(TARGET, text);
-        } else {
-            self.log.warn(TARGET, NO_NAMESPACES.to_owned());
         }
     }
 
@@ -360,7 +204,7 @@ impl Discovery {
         self.wanted.namespaces.iter().filter_map(NamespacePattern::exact_name).map(Arc::from).collect()
     }
 
-    /// The groups to be looked into; None if a selector names no group, so that it could be any.
+    /// The groups to scan; None if a selector names no group, so that it could be any.
     fn wanted_groups(&self) -> Option<BTreeSet<String>> {
         let named = self.wanted.all_selectors().map(|selector| selector.group.clone());
         named.chain(self.wanted.groups.iter().cloned().map(Some)).collect()
@@ -380,7 +224,7 @@ impl Discovery {
                     continue;
                 }
             }
-            // CRDs are announced a moment before, or after, the API follows them.
+            // The watch reports a CRD shortly before or after the API serves it.
             if attempts < RESCANS && !self.view.definitions.agrees_about(&group, &self.view.scanned) {
                 let pause = SHORTEST_RESCAN_PAUSE * 2_u32.saturating_pow(attempts);
                 let when = self.clock.instant() + pause.min(LONGEST_RESCAN_PAUSE);
@@ -389,7 +233,7 @@ impl Discovery {
         }
     }
 
-    /// Takes over a scan. What is broken keeps the resources that it had.
+    /// Takes over a scan. The broken parts of the API keep the resources that they had.
     fn absorb(&mut self, mut scan: Scan) {
         for part in &scan.broken {
             let known = self.view.scanned.get(&part.group).into_iter().flatten();
@@ -419,7 +263,7 @@ impl Discovery {
         }
     }
 
-    /// Decides what is served now; tells about it if it has changed.
+    /// Decides what to serve now; publishes it if it has changed.
     async fn publish(&mut self) {
         if self.view.namespaces_visibility == Visibility::Unknown
             || self.view.definitions_visibility == Visibility::Unknown
@@ -484,11 +328,3 @@ async fn sleep_until(clock: &Clock, when: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
-
-const NO_DEFINITIONS: &str = "Not enough permissions to watch for resources: \
-    changes (creation/deletion/updates) will not be noticed; \
-    the resources are only refreshed on operator restarts.";
-
-const NO_NAMESPACES: &str = "Not enough permissions to watch for namespaces: \
-    changes (deletion/creation) will not be noticed; \
-    the namespaces are only refreshed on operator restarts.";
