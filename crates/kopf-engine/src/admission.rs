@@ -1,8 +1,8 @@
 //! Admission: requests of the cluster before it makes a change, and conversions of custom resources.
 //!
-//! A review comes in by the engine's own server ([`server`]) or by any other one that a front has; handlers are
-//! picked, asked one after another through the port to the front, and the answer is built from what they said.
-//! What is decided is in `kopf-reaction`; here are the waits.
+//! A review comes in by the engine's own server ([`server`]) or by any other one that a front has; the
+//! engine selects the handlers, calls one after another through the port to the front, and answers with their outcome.
+//! `kopf-reaction` decides; this module waits.
 
 mod server;
 mod certificates;
@@ -49,7 +49,7 @@ pub(crate) struct Reviews {
     insights: watch::Receiver<Arc<Insight>>,
     memos: Memos,
     slots: Semaphore,
-    /// Where the cluster finds the webhooks; None until a server tells.
+    /// Where the cluster finds the webhooks; None until a server reports it.
     client_config: watch::Sender<Option<Value>>,
 }
 
@@ -156,7 +156,7 @@ impl Reviews {
         Ok(review.answer(&called.refusals, &called.warnings, &patch))
     }
 
-    /// Applies the filters; callbacks are asked of the front.
+    /// Applies the filters; the front calls the callbacks.
     async fn matching(
         &self,
         review: &AdmissionReview,
@@ -242,7 +242,7 @@ impl Reviews {
     }
 }
 
-/// What all the calls of one review came to.
+/// The outcome of all calls of one review.
 #[derive(Default)]
 struct Called {
     refusals: Vec<Denial>,

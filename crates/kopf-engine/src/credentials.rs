@@ -1,7 +1,7 @@
-//! How to reach the cluster, and as whom: what a login gives, and the client made of it.
+//! How to reach the cluster, and as whom: the result of a login, and the client made from it.
 //!
-//! A front's login activity answers with [`ConnectionInfo`]s; the [`Vault`] keeps the clients made
-//! of them, and every request of the engine takes its client from there.
+//! The login activity of a front returns [`ConnectionInfo`]s; the [`Vault`] keeps the clients made from them, and
+//! every request of the engine takes its client from there.
 
 mod connection;
 mod identity;
@@ -64,7 +64,7 @@ pub struct ConnectionInfo {
     /// The namespace for events of cluster-scoped objects.
     pub default_namespace: Option<String>,
     pub proxy_url: Option<String>,
-    /// Whether the proxy variables of the environment are obeyed.
+    /// Whether to use the proxy variables of the environment.
     pub trust_env: bool,
     /// When the credentials end, in ISO 8601; a time without an offset is in UTC.
     pub expiration: Option<String>,
@@ -72,7 +72,7 @@ pub struct ConnectionInfo {
     pub priority: i64,
 }
 
-/// Why no client could be made of a connection info.
+/// Why no client could be made from a connection info.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
     /// There is neither a server nor a kubeconfig to take it from.

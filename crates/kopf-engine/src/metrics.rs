@@ -1,4 +1,4 @@
-//! What the operator counts: numbers in atomics, written on the way of events, read by the metrics page.
+//! What the operator counts: atomics, which the engine increments while it works, and the metrics page reads.
 //!
 //! Counting costs a few atomic additions per call of a handler. Nothing is rendered until somebody asks for it.
 
@@ -39,7 +39,7 @@ struct Inner {
     queue: RwLock<Option<Box<dyn Fn() -> QueueFigures + Send + Sync>>>,
 }
 
-/// The kind and the id of a handler.
+/// The type and the id of a handler.
 type HandlerKey = (&'static str, Arc<str>);
 
 /// The calls of one handler.
@@ -48,7 +48,7 @@ pub(crate) struct HandlerCounts {
     started: AtomicU64,
     retries: AtomicU64,
     succeeded: AtomicU64,
-    /// By the kinds of errors, see [`FAILURES`].
+    /// By the types of errors, see [`FAILURES`].
     failed: [AtomicU64; 4],
     /// By the upper bounds of their durations; the last one is for all that are longer.
     durations: [AtomicU64; DURATIONS.len() + 1],
@@ -57,7 +57,7 @@ pub(crate) struct HandlerCounts {
 
 const FAILURES: [&str; 4] = ["temporary", "permanent", "timeout", "error"];
 
-/// What a patch has come to.
+/// The outcome of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchResult {
     Applied,
@@ -124,7 +124,7 @@ impl Metrics {
         self.inner.patches[result as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// From now on, the stream is observed as long as its health is kept by somebody.
+    /// Shows the stream on the page while anybody holds its health.
     pub(crate) fn observe(&self, resource: &Arc<Resource>, namespace: Option<&Arc<str>>, health: &Arc<StreamHealth>) {
         let mut streams = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
         streams.retain(|stream| stream.health.strong_count() > 0);
@@ -144,7 +144,7 @@ impl Metrics {
         alive.collect()
     }
 
-    /// The streams that have ended though nobody wanted them to.
+    /// The streams that have ended though nobody stopped them.
     pub(crate) fn dead_streams(&self) -> Vec<String> {
         let streams = self.streams().into_iter();
         let dead = streams.filter(|stream| stream.health.state() == StreamState::Stopped);
@@ -173,7 +173,7 @@ pub(crate) struct CallCount {
 }
 
 impl CallCount {
-    /// The call has come to this.
+    /// The outcome of the call.
     pub(crate) fn finish(self, reply: &CallReply, clock: &Clock) {
         self.counts.finish(&reply.result, clock.instant().saturating_duration_since(self.began));
     }
@@ -182,7 +182,7 @@ impl CallCount {
 impl HandlerCounts {
     fn finish<T>(&self, result: &Result<T, CallError>, duration: Duration) {
         let failure = match result {
-            // A refusal is what a webhook is there for.
+            // A refusal is a normal outcome of a webhook.
             Ok(_) | Err(CallError::Denied { .. }) => None,
             // Neither failures nor successes: the engine calls the handler again when its sub-handlers are done.
             Err(CallError::ChildrenRetry { .. } | CallError::Abandoned) => return,

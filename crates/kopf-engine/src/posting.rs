@@ -1,8 +1,7 @@
 //! Kubernetes Events about objects, posted in the background.
 //!
-//! The fronts and the log put [`EventDraft`]s into the [`Poster`]; a few workers post them. Events
-//! are a help, never a duty: nothing waits for them, and no failure of theirs goes any further
-//! than a line in the log.
+//! The fronts and the log put [`EventDraft`]s into the [`Poster`]; a few workers post them. Posting is best effort:
+//! nothing waits for an event, and a failure is only a line in the log.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -28,7 +27,7 @@ const TARGET: &str = "kopf.engine.posting";
 /// Events that wait to be posted, over all workers.
 const QUEUE_SIZE: usize = 1000;
 
-/// Events posted at the same time where the settings say nothing.
+/// Events posted at the same time, by default.
 const WORKERS: usize = 4;
 
 /// The longest message that the API takes, in characters, and what marks the cut.
@@ -40,7 +39,7 @@ const CUT: &str = "...";
 pub struct EventDraft {
     /// The object that the event is about.
     pub reference: ObjectReference,
-    /// `Normal`, `Warning`, or what the user says.
+    /// `Normal`, `Warning`, or any text of the user.
     pub kind: String,
     pub reason: String,
     pub message: String,
@@ -133,7 +132,7 @@ impl Poster {
 }
 
 impl PosterWorkers {
-    /// Posts what is queued, but takes no longer than the limit. New events are not taken.
+    /// Posts the queued events within the limit. Drops new events.
     pub async fn finish(mut self, limit: Duration) {
         self.closing.send_replace(true);
         let clock = self.clock.clone();

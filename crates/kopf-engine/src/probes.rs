@@ -1,7 +1,7 @@
-//! The operator tells whether it is well: a small HTTP server for the kubelet and for Prometheus.
+//! The health of the operator: a small HTTP server for the kubelet and for Prometheus.
 //!
-//! The path of the liveness endpoint gives the results of the probe handlers as JSON, with 503 if the operator has to be
-//! restarted; `/readyz` tells whether it does its work; `/metrics` gives all numbers.
+//! The liveness endpoint returns the results of the probe handlers as JSON, or 503 if the operator has to be restarted;
+//! `/readyz` shows whether it does its work; `/metrics` has all numbers.
 
 mod health;
 mod server;
@@ -25,13 +25,13 @@ pub(crate) use server::{Endpoint, EndpointError};
 
 const TARGET: &str = "kopf.engine.probes";
 
-/// The results of the probe handlers are good for so long.
+/// How long the results of the probe handlers are reused.
 const MAX_AGE_SECONDS: f64 = 10.0;
 
 /// The delay after errors in probe handlers that do not say otherwise.
 const BACKOFF_SECONDS: f64 = 60.0;
 
-/// What answers the kubelet and Prometheus.
+/// The pages for the kubelet and Prometheus.
 pub(crate) struct Probes {
     caller: Arc<Caller>,
     handlers: Vec<Arc<Handler>>,
@@ -76,7 +76,7 @@ impl Probes {
         Ok(())
     }
 
-    /// Whether the operator is to be restarted, and what its probe handlers tell.
+    /// Whether the operator has to be restarted, and the results of its probe handlers.
     async fn liveness(self: Arc<Self>) -> Answer {
         let mut problems = self.health.problems(self.caller.clock.instant());
         problems.extend(
@@ -107,7 +107,7 @@ impl Probes {
         {
             return Ok(known.clone());
         }
-        // Before the startup is over, there is nothing that they could tell.
+        // The probe handlers may rely on the startup handlers.
         if self.health.phase() == OperatorPhase::Starting {
             return Ok(json!({}));
         }

@@ -1,8 +1,8 @@
 //! The TLS of a connection, with the certificate by which the server knows the operator.
 //!
 //! rustls reads the certificate of a client before it uses it, and can read only version 3 of X.509. But `openssl x509 -req`
-//! makes certificates of version 1, which servers accept. A client only sends its certificate, so there is no need to
-//! read it: where rustls refuses a certificate for what is inside, it is sent unread.
+//! makes certificates of version 1, which servers accept. A client only sends its certificate and need not read
+//! it: if rustls cannot read a certificate, the engine sends it unread.
 
 use std::sync::Arc;
 

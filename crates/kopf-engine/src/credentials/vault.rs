@@ -1,10 +1,9 @@
 //! The clients of the current login, and the way to a new login when they fail.
 //!
 //! Requests ask the [`Vault`] for a client and report a 401 back to it, unless it is about their path only
-//! (`client/refused.rs`). The operator runs
-//! [`Vault::serve`], which logs in whenever the vault is empty: for the first time, after all
-//! credentials were refused, or when they have expired. A refusal never ends anything: the
-//! requests wait, and the logins are repeated with growing pauses.
+//! (`client/refused.rs`). The operator runs [`Vault::serve`], which logs in whenever the vault is empty: for the first
+//! time, after the API has refused all credentials, or when they have expired. A refusal never ends the operator:
+//! requests wait, and the vault logs in again with growing pauses.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

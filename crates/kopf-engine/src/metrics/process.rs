@@ -1,11 +1,11 @@
-//! The figures of this process, as far as the system tells them: Linux does.
+//! The figures of this process, where the system has `/proc`: on Linux.
 
 use std::fs;
 
 /// How many clock ticks a second has in `/proc`; it is so on all Linux systems.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// The size of memory pages in `/proc`, where it cannot be asked for otherwise.
+/// The unit of memory sizes in `/proc/self/status`.
 const KIBIBYTE: f64 = 1024.0;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,4 +1,4 @@
-//! What is known of the well-being of the operator: the front answers, the API answers, the work has begun.
+//! The health of the operator: whether the front answers, the API answers, the work has begun.
 //!
 //! A front that does not answer is a reason to restart the operator. An API that does not answer is none: the operator
 //! goes on when it is back, and a restarted one would have to wait for it, too, without what the old one remembers.
@@ -12,13 +12,13 @@ use tokio::time::Instant;
 use crate::front::Front;
 use crate::{Api, Clock};
 
-/// After such a silence, the front or the API counts as dead.
+/// After this time without an answer, the front or the API counts as dead.
 pub(super) const DEADLINE: Duration = Duration::from_secs(10);
 
-/// How often they are asked.
+/// How often the monitor pings them.
 const INTERVAL: Duration = Duration::from_secs(3);
 
-/// Where the operator is in its life.
+/// How far the operator is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OperatorPhase {
     /// The startup handlers are being called, or it logs in.
@@ -38,10 +38,10 @@ pub(crate) struct Health {
     client: RwLock<Option<Api>>,
 }
 
-/// Questions and answers of one side.
+/// The latest ping of the front, or of the API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct LastPing {
-    /// Since when an answer is awaited; None if there is no question.
+    /// Since when the monitor awaits an answer; None if it awaits none.
     asked: Option<Instant>,
 }
 
@@ -55,7 +55,7 @@ fn is_dead(ping: &Mutex<LastPing>, now: Instant) -> bool {
     ping.lock().unwrap_or_else(PoisonError::into_inner).is_dead(now)
 }
 
-/// Whether so much time has passed.
+/// Whether this much time has passed.
 pub(super) fn is_over(now: Instant, since: Instant, limit: Duration) -> bool {
     now.saturating_duration_since(since) >= limit
 }
@@ -97,7 +97,7 @@ impl Health {
         }
     }
 
-    /// Asks both sides now and then, for ever.
+    /// Pings the front and the API regularly, for ever.
     pub(crate) async fn monitor(&self, front: &Arc<dyn Front>, clock: &Clock) {
         let front_side = async {
             loop {

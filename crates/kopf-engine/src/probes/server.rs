@@ -25,7 +25,7 @@ use crate::support::crashes::Crashes;
 /// Connections at the same time. When there are more, those that have sent no request yet are closed.
 const CONNECTIONS: usize = 32;
 
-/// The time for the head of the request. Probes are asked from the same machine, or from the same network.
+/// The time for the head of the request. Clients are on the same machine, or in the same network.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The time for a whole connection.
@@ -111,7 +111,7 @@ impl Answer {
     }
 }
 
-/// Listens, and answers each request by its path; gives the address.
+/// Listens, and answers each request by its path; returns the address.
 pub(crate) async fn serve<F, Fut>(
     endpoint: &Endpoint,
     clock: Clock,
