@@ -49,8 +49,8 @@ pub(crate) struct WriteOrigin<'a> {
     pub admission: Option<&'a Admission<'a>>,
 }
 
-/// Makes a new object from the body of a request, and lets the webhooks change or deny it. `attempt` is the
-/// number of generated names that were taken already.
+/// Makes a new object from the body of a request, and lets the webhooks change or deny it. `attempt` counts
+/// from 1, up to the generated name that is not taken.
 pub(crate) fn new_object(
     state: &State,
     resource: &ResourceType,
