@@ -498,12 +498,12 @@ class World:
         if by is not None:
             wait_for(
                 f'the cluster asks {by}',
-                lambda: self._is_asked(by, plural),
+                lambda: self._is_consulted(by, plural),
                 timeout_seconds=PATIENCE_SECONDS,
             )
         return webhooks
 
-    def _is_asked(self, handler: str, plural: str) -> bool:
+    def _is_consulted(self, handler: str, plural: str) -> bool:
         self._sentinels += 1
         name = f'sentinel-{self._sentinels}'
         with contextlib.suppress(ApiError):  # The cluster may ask before the server listens.
@@ -526,13 +526,13 @@ class World:
         self.client.create(self.path(plural=plural), self._asking(name, plural))
         path = f'{self.path(name, plural)}/{subresource}?dryRun=All'
 
-        def is_asked() -> bool:
+        def is_consulted() -> bool:
             with contextlib.suppress(ApiError):
                 self.client.patch(path, {'status': {'asked': True}})
             assert self.operator is not None
             return self.operator.count(f"Webhook '{by}'", name) > 0
 
-        wait_for(f'the cluster asks {by}', is_asked, timeout_seconds=PATIENCE_SECONDS)
+        wait_for(f'the cluster asks {by}', is_consulted, timeout_seconds=PATIENCE_SECONDS)
 
     def note_configuration(self, webhook_type: str = 'validating') -> None:
         """Compare the configuration, without the port and what the cluster adds."""

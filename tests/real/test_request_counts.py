@@ -177,18 +177,18 @@ def test_refused_patches_are_not_repeated_for_ever(
     script = """
 import kopf
 
-@kopf.on.create('kopfexamples', when=lambda name, **_: name == 'odd')
-def odd_fn(patch, **_):
+@kopf.on.create('kopfexamples', when=lambda name, **_: name == 'unusual')
+def unusual_fn(patch, **_):
     patch.metadata.labels['label'] = 'not a label!'
 
-@kopf.on.create('kopfexamples', when=lambda name, **_: name != 'odd')
+@kopf.on.create('kopfexamples', when=lambda name, **_: name != 'unusual')
 def good_fn(**_):
     return 'good'
 """
     user = USERS['refused']
     seen_before = len(plane.requests(user))
     process = operator(script, client=plane.user(user))
-    examples.create('odd')
+    examples.create('unusual')
     process.wait_log('not a label!')
     examples.create('even')
     examples.wait('even', lambda body: body['status']['good_fn'] == 'good')

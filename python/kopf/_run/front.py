@@ -187,7 +187,7 @@ class Front:
             calls = sorted({task.get_name() for task in self.tasks} |
                            {str(call.handler) for call in list(self._background.values())})
             logger.warning(f"The operator cancels the functions that have not ended in "
-                           f"{patience:g} seconds after it told them to stop: {', '.join(calls)}.")
+                           f"{patience:g} seconds after the request to stop: {', '.join(calls)}.")
         finally:
             await self.cancel_calls(patience)
 

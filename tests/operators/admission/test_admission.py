@@ -130,7 +130,7 @@ def test_the_configuration(webhooks: Webhooks) -> None:
 def stays(**_):
     pass
 
-@kopf.on.validate('kopfexamples', labels=LABELS, id='Some/Odd_id', field='spec.x')
+@kopf.on.validate('kopfexamples', labels=LABELS, id='Some/Mixed_id', field='spec.x')
 def goes(**_):
     pass
 """)
@@ -144,8 +144,8 @@ def goes(**_):
     assert first['timeoutSeconds'] == 30
     assert first['clientConfig']['url'].startswith('https://localhost:')
     assert first['clientConfig']['url'].endswith('/stays')
-    assert second['name'] == f'some.odd-id.spec.x.{webhooks.name}'
-    assert second['clientConfig']['url'].endswith('/Some/Odd_id/spec.x')
+    assert second['name'] == f'some.unusual-id.spec.x.{webhooks.name}'
+    assert second['clientConfig']['url'].endswith('/Some/Mixed_id/spec.x')
     assert second['failurePolicy'] == 'Fail'
     expression = {'key': 'admitted-by', 'operator': 'In', 'values': [webhooks.name]}
     assert second['objectSelector'] == {'matchExpressions': [expression]}

@@ -133,7 +133,7 @@ def create_fn(spec, patch, logger, **_):
         env={'POD_ID': 'me'},
     )
     process.wait_log(PAUSING)
-    # The other operator does its work, and leaves as soon as it is done.
+    # The other operator does its work, and leaves once it is done.
     examples.patch('obj', {'spec': {'round': 2}})
     plane.client.patch(peering.path, {'status': {'boss': None}})
     examples.wait('obj', lambda body: body['status']['round'] == 2)

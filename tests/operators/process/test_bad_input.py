@@ -226,13 +226,13 @@ def test_result_that_is_not_json(
     result: str, operator: StartOperator, examples: ExampleObjects
 ) -> None:
     script = f"""{GOOD}
-@kopf.on.create('kopfexamples', id='odd', when=lambda name, **_: name == 'odd')
-def odd_fn(**_):
+@kopf.on.create('kopfexamples', id='unusual', when=lambda name, **_: name == 'unusual')
+def unusual_fn(**_):
     return {result}
 """
     process = operator(script, '--log-format=json')
-    examples.create('odd', spec={})
-    message = wait_problem(process, 'odd', 'json')
+    examples.create('unusual', spec={})
+    message = wait_problem(process, 'unusual', 'json')
     assert len(message.splitlines()) == 1
     works(examples)
     assert process.stop() == 0
@@ -240,12 +240,12 @@ def odd_fn(**_):
 
 def test_patch_that_the_api_refuses(operator: StartOperator, examples: ExampleObjects) -> None:
     script = f"""{GOOD}
-@kopf.on.create('kopfexamples', when=lambda name, **_: name == 'odd')
-def odd_fn(patch, **_):
+@kopf.on.create('kopfexamples', when=lambda name, **_: name == 'unusual')
+def unusual_fn(patch, **_):
     patch.metadata.labels['label'] = 'not a label!'
 """
     process = operator(script, '--log-format=json')
-    examples.create('odd', spec={})
+    examples.create('unusual', spec={})
     wait_problem(process, 'not a label!')
     works(examples)
     works(examples, 'good-too')
@@ -260,7 +260,7 @@ def odd_fn(patch, **_):
         {'kopf.zalando.org/good': '{"started": "yesterday", "retries": "many"}'},
         {'kopf.zalando.org/last-handled-configuration': '{"spec": broken'},
     ],
-    ids=['not json', 'not a mapping', 'odd values', 'last handled'],
+    ids=['not json', 'not a mapping', 'unusual values', 'last handled'],
 )
 def test_corrupt_annotations(
     annotations: dict[str, str], operator: StartOperator, examples: ExampleObjects
@@ -278,12 +278,12 @@ def test_corrupt_annotations(
 
 def test_error_in_a_filter(operator: StartOperator, examples: ExampleObjects) -> None:
     script = f"""{GOOD}
-@kopf.on.create('kopfexamples', when=lambda name, **_: name == 'odd' and 1 / 0)
-def odd_fn(**_):
+@kopf.on.create('kopfexamples', when=lambda name, **_: name == 'unusual' and 1 / 0)
+def unusual_fn(**_):
     pass
 """
     process = operator(script, '--log-format=json')
-    examples.create('odd', spec={})
+    examples.create('unusual', spec={})
     wait_problem(process, 'division by zero')
     works(examples)
     assert process.stop() == 0
@@ -349,18 +349,18 @@ class Mute(Exception):
 class TextOfNone(Exception):
     def __str__(self): return None
 
-@kopf.on.create('kopfexamples', when=lambda name, **_: name == 'odd', retries=2, backoff=0.1)
-{prefix}def odd_fn(logger, **_):
-    logger.info('odd_fn is called.')
+@kopf.on.create('kopfexamples', when=lambda name, **_: name == 'unusual', retries=2, backoff=0.1)
+{prefix}def unusual_fn(logger, **_):
+    logger.info('unusual_fn is called.')
     {outcome}
 """
     process = operator(script, '--log-format=json')
-    examples.create('odd', spec={})
-    wait_problem(process, "Handler 'odd_fn'", *words, 'will try again in 0.1 seconds')
-    wait_problem(process, "Handler 'odd_fn'", *words, 'it would exceed 2 retries')
+    examples.create('unusual', spec={})
+    wait_problem(process, "Handler 'unusual_fn'", *words, 'will try again in 0.1 seconds')
+    wait_problem(process, "Handler 'unusual_fn'", *words, 'it would exceed 2 retries')
     works(examples)
     assert process.stop() == 0
-    assert process.count('odd_fn is called.') == 2
+    assert process.count('unusual_fn is called.') == 2
     assert process.count('Throttling') == 0
 
 
@@ -385,18 +385,18 @@ def test_values_that_are_hard_to_pass_on(
 import math
 import os
 
-def is_odd(name, **_):
-    return name == 'odd'
+def is_unusual(name, **_):
+    return name == 'unusual'
 
-@kopf.on.create('kopfexamples', id='returning', when=is_odd)
+@kopf.on.create('kopfexamples', id='returning', when=is_unusual)
 def returning_fn(**_):
     return {{'value': {value}}}
 
-@kopf.on.create('kopfexamples', id='patching', when=is_odd)
+@kopf.on.create('kopfexamples', id='patching', when=is_unusual)
 def patching_fn(patch, **_):
     patch.status['patched'] = {value}
 
-@kopf.timer('kopfexamples', id='ticking', when=is_odd, interval=0.1)
+@kopf.timer('kopfexamples', id='ticking', when=is_unusual, interval=0.1)
 def ticking_fn(patch, memo, **_):
     memo.ticks = memo.get('ticks', 0) + 1
     if memo.ticks == 2:
@@ -405,9 +405,9 @@ def ticking_fn(patch, memo, **_):
         patch.status['survived'] = True
 """
     process = operator(script, '--log-format=json')
-    examples.create('odd', spec={})
-    odd = examples.wait('odd', lambda body: body['status']['survived'] and handled(body))
-    status = odd['status']
+    examples.create('unusual', spec={})
+    unusual = examples.wait('unusual', lambda body: body['status']['survived'] and handled(body))
+    status = unusual['status']
     if problem is None:
         assert status['returning'] == {'value': stored}
         assert (status['patched'], status['ticked']) == (stored, stored)

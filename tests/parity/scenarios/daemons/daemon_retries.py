@@ -1,4 +1,4 @@
-"""Errors of daemons: they are called again after the delays, as often as it is allowed."""
+"""Errors of daemons: they are called again after the delays, as often as allowed."""
 
 import kopf
 from tests.parity.recorder import record

@@ -1,4 +1,4 @@
-"""As ``index_retried``, but with changes of the object, after which upstream tries again, too."""
+"""As ``index_retried``, but with changes of the object, after which upstream retries, too."""
 
 import kopf
 from tests.parity.recorder import record, sentinel
@@ -35,7 +35,7 @@ def story(world):
     world.wait_record('index_fn', retry=0)
     read(1)
     while not world.records('index_fn', retry=2):
-        # Upstream tries again only when something changes; ours does it in time.
+        # Upstream retries only when something changes; this version retries in time.
         world.sentinel()
         world.patch('obj', metadata={'annotations': {'changed': str(len(world.records()))}})
     world.patch('obj', metadata={'annotations': {'changed': None}})

@@ -15,7 +15,7 @@ def parent_fn(**kwargs):
         record('done_fn', kwargs)
         return 1
 
-    @kopf.subhandler(id='waiting/<odd>.name')
+    @kopf.subhandler(id='waiting/<unusual>.name')
     def waiting_fn(retry, **kwargs):
         record('waiting_fn', dict(kwargs, retry=retry))
         if not os.environ.get('WORKS'):
