@@ -11,8 +11,8 @@ def create_fn(**kwargs):
 
 def story(world):
     world.start()
-    world.create('unusual', annotations={'kopf.zalando.org/create_fn': '{"retries":5,"unknown":"key"}'})
-    world.wait_handled('unusual')
+    world.create('new', annotations={'kopf.zalando.org/create_fn': '{"retries":5,"unknown":"key"}'})
+    world.wait_handled('new')
     world.create('empty', annotations={'kopf.zalando.org/create_fn': '{}'})
     world.wait_handled('empty')
     world.create(

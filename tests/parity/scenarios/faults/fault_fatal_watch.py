@@ -1,5 +1,5 @@
-"""Faults of the API: a watch is refused by 400, as a proxy in between may do. Upstream ends; this version
-retries.
+"""Faults of the API: a watch is refused by 400, as a proxy in between may do. Upstream ends;
+this version retries.
 """
 
 import kopf

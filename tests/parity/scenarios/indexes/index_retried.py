@@ -1,7 +1,7 @@
 """A temporary error of an index function excludes the object until the next attempt.
 
-Upstream retries only when the object changes, however long that takes; this version retries when the
-delay is over. See ``index_changed_in_delay`` for objects that do change.
+Upstream retries only when the object changes, however long that takes; this version
+retries when the delay is over. See ``index_changed_in_delay`` for objects that do change.
 """
 
 import kopf

@@ -24,7 +24,7 @@ def story(world):
     world.create('obj')
     world.start('--peering=team', '--priority=5', env={'POD_ID': 'me'})
     body = world.wait('team', lambda body: 'dead' not in body['status'], plural='kopfpeerings')
-    world.note('announced', sorted(body['status'].get('me') or ['priority', 'lifetime', 'lastseen']))
+    world.note('known', sorted(body['status'].get('me') or ['priority', 'lifetime', 'lastseen']))
     world.patch('team', status={'dying': {'lastseen': long_ago}}, plural='kopfpeerings')
     world.wait_handled('obj')
     world.wait('team', lambda body: [*body['status']] == ['me'], plural='kopfpeerings')
