@@ -144,7 +144,7 @@ def goes(**_):
     assert first['timeoutSeconds'] == 30
     assert first['clientConfig']['url'].startswith('https://localhost:')
     assert first['clientConfig']['url'].endswith('/stays')
-    assert second['name'] == f'some.unusual-id.spec.x.{webhooks.name}'
+    assert second['name'] == f'some.mixed-id.spec.x.{webhooks.name}'
     assert second['clientConfig']['url'].endswith('/Some/Mixed_id/spec.x')
     assert second['failurePolicy'] == 'Fail'
     expression = {'key': 'admitted-by', 'operator': 'In', 'values': [webhooks.name]}
